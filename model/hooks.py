@@ -1,0 +1,87 @@
+"""Scoped hooks on the softmax weights of every attention layer and head.
+
+A hook lives in a context variable, so it is seen only by the thread (or task) that set it and only inside its `with` block;
+nothing is installed on a module and nothing is left behind. Two visitors who share one model never see each other.
+Don't yield from a generator inside the block: the caller would run under the hook until the generator is resumed.
+"""
+
+# L layers, B batch, H heads, T queries, S keys
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+AttentionKind = Literal["encoder_self", "decoder_self", "cross"]
+ATTENTION_KINDS: tuple[AttentionKind, ...] = ("encoder_self", "decoder_self", "cross")
+
+
+@dataclass(frozen=True)
+class AttentionSite:
+    """Where a set of weights was computed."""
+
+    kind: AttentionKind
+    layer: int
+
+
+# Called with (site, attn_weights [B, H, T, S]) after softmax and before dropout. Returns None to read,
+# or weights of the same shape that are used instead.
+AttentionHook = Callable[[AttentionSite, Tensor], "Tensor | None"]
+
+_hooks: ContextVar[tuple[AttentionHook, ...]] = ContextVar("attention_hooks", default=())
+
+
+@contextmanager
+def attention_hook(hook: AttentionHook) -> Iterator[AttentionHook]:
+    """Runs `hook` at every attention inside the block. Blocks nest; the outer hook is called first."""
+    token = _hooks.set((*_hooks.get(), hook))
+    try:
+        yield hook
+    finally:
+        _hooks.reset(token)
+
+
+def hooks_active() -> bool:
+    """Whether anyone in this context wants to see the weights. If not, attention takes the fused path that never builds them."""
+    return bool(_hooks.get())
+
+
+def run_hooks(site: AttentionSite, attn_weights: Tensor) -> Tensor:
+    """Passes attn_weights [B, H, T, S] through the active hooks. Raises ValueError if a hook changes the shape."""
+    for hook in _hooks.get():
+        changed = hook(site, attn_weights)
+        if changed is None:
+            continue
+        if changed.shape != attn_weights.shape:
+            raise ValueError(f"a hook at {site} returned shape {tuple(changed.shape)}, expected {tuple(attn_weights.shape)}")
+        attn_weights = changed
+    return attn_weights
+
+
+@dataclass
+class AttentionRecorder:
+    """A hook that keeps the weights of one pass: `with attention_hook(AttentionRecorder()) as recorder: model(...)`.
+
+    A pass visits each site once. A second visit (say, a second pass under the same recorder) raises RuntimeError rather than
+    overwrite the first.
+    """
+
+    weights: dict[AttentionSite, Tensor] = field(default_factory=dict)
+
+    def __call__(self, site: AttentionSite, attn_weights: Tensor) -> None:
+        if site in self.weights:
+            raise RuntimeError(f"{site} was recorded already: use one recorder for one pass")
+        self.weights[site] = attn_weights.detach()
+
+    def stack(self, kind: AttentionKind) -> Tensor:
+        """All layers of one kind, [L, B, H, T, S]. Raises KeyError if the pass had none."""
+        sites = sorted((site for site in self.weights if site.kind == kind), key=lambda site: site.layer)
+        if not sites:
+            raise KeyError(f"no attention of kind {kind!r} was recorded")
+        return torch.stack([self.weights[site] for site in sites])
