@@ -1,0 +1,72 @@
+# Attention Atlas: `make run` shows the page, `make test` runs the tests. Both build .venv first if need be.
+
+PYTHON ?= python3
+# handed to pip as it is, e.g. to add a package index
+PIP_ARGS ?=
+PORT ?= 7860
+# handed to pytest as it is, e.g. PYTEST_ARGS="tests/model -k masks"
+PYTEST_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime-stamp
+DEV := $(VENV)/.dev-stamp
+BROWSER := /usr/bin/chromium
+
+# One small model gains nothing from many threads, and on a big machine it even gets slower.
+CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
+THREADS ?= $(shell [ $(CORES) -gt 4 ] && echo 4 || echo $(CORES))
+
+export GRADIO_ANALYTICS_ENABLED := False
+export HF_HUB_DISABLE_TELEMETRY := 1
+export TOKENIZERS_PARALLELISM := false
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help venv run test lint check-browser clean distclean
+
+help:  ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@echo "  Variables: PORT=$(PORT)  PYTHON=$(PYTHON)  THREADS=$(THREADS)  PIP_ARGS=...  PYTEST_ARGS=..."
+
+venv: $(DEV)  ## build .venv with everything that the app, the training and the tests need
+
+run: $(RUNTIME)  ## start the page on port 7860 (PORT=8000 make run: another one)
+	@PORT=$(PORT) OMP_NUM_THREADS=$(THREADS) $(BIN)/python app.py
+
+# Tests use tiny models, which are quickest on one thread.
+test: lint check-browser  ## run ruff and all tests (browser tests only where Chromium is installed)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(DEV)  ## run ruff
+	@$(BIN)/ruff check .
+
+# CI sets ATLAS_REQUIRE_BROWSER=1, so that a missing browser fails there and is not skipped over.
+check-browser:
+	@if [ "$${ATLAS_REQUIRE_BROWSER:-}" = 1 ] && [ ! -x $(BROWSER) ]; then \
+		echo "ATLAS_REQUIRE_BROWSER=1 is set, but there is no $(BROWSER): install Debian's package chromium." >&2; exit 1; fi
+
+clean:  ## remove caches and what the tests left behind
+	@find . \( -name .git -o -name $(VENV) -o -name runs \) -prune -o -name __pycache__ -type d -exec rm -rf {} +
+	@rm -rf .pytest_cache .ruff_cache .hypothesis .gradio test-results benchmarks.json
+
+distclean: clean  ## the same, and .venv
+	@rm -rf $(VENV)
+
+# An existing environment is kept as long as its pip works; `make distclean` starts anew.
+$(VENV)/.made-stamp:
+	@command -v $(PYTHON) >/dev/null 2>&1 || { \
+		echo "No '$(PYTHON)' found. Install Python 3.10 to 3.12, or name one: make PYTHON=/path/to/python3 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+		echo "'$(PYTHON)' is $$($(PYTHON) --version 2>&1); Python 3.10 to 3.12 is needed: make PYTHON=/path/to/python3.12 ..." >&2; exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV) || { \
+		echo "'$(PYTHON)' could not build $(VENV); on Debian and Ubuntu the package python3-venv is needed." >&2; exit 1; }
+	@touch $@
+
+$(RUNTIME): requirements.txt constraints.txt | $(VENV)/.made-stamp
+	$(BIN)/python -m pip install -r requirements.txt -c constraints.txt $(PIP_ARGS)
+	@touch $@
+
+$(DEV): requirements-dev.txt $(RUNTIME)
+	$(BIN)/python -m pip install -r requirements.txt -r requirements-dev.txt -c constraints.txt $(PIP_ARGS)
+	@touch $@
