@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime-stamp
 DEV := $(VENV)/.dev-stamp
-BROWSER := /usr/bin/chromium
+CHROMIUM := /usr/bin/chromium
 
 # One small model gains nothing from many threads, and on a big machine it even gets slower.
 CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
@@ -43,8 +43,8 @@ lint: $(DEV)  ## run ruff
 
 # CI sets ATLAS_REQUIRE_BROWSER=1, so that a missing browser fails there and is not skipped over.
 check-browser:
-	@if [ "$${ATLAS_REQUIRE_BROWSER:-}" = 1 ] && [ ! -x $(BROWSER) ]; then \
-		echo "ATLAS_REQUIRE_BROWSER=1 is set, but there is no $(BROWSER): install Debian's package chromium." >&2; exit 1; fi
+	@if [ "$${ATLAS_REQUIRE_BROWSER:-}" = 1 ] && [ ! -x $(CHROMIUM) ]; then \
+		echo "ATLAS_REQUIRE_BROWSER=1 is set, but there is no $(CHROMIUM): install Debian's package chromium." >&2; exit 1; fi
 
 clean:  ## remove caches and what the tests left behind
 	@find . \( -name .git -o -name $(VENV) -o -name runs \) -prune -o -name __pycache__ -type d -exec rm -rf {} +
