@@ -1,0 +1,48 @@
+"""The one place that says what happens to a typed text before it is cut into tokens."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from model.errors import EmptyTextError, InvalidSettingError, UnusableTextError
+
+# Control characters (line ends and tabs among them), halves of surrogate pairs, which no UTF-8 can hold, and SentencePiece's space mark.
+_TO_SPACE = re.compile("[\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff\\u2581]")
+# Invisible marks that only steer layout: soft hyphen, Arabic letter mark, zero-width space, left/right marks, embeddings, overrides and
+# isolates of bidirectional text (they can make a text read as something else), word joiner, deprecated format marks, byte order mark,
+# annotation marks. ZWNJ and ZWJ (U+200C, U+200D) stay: Persian, Indic scripts and emoji are spelled with them.
+_TO_NOTHING = re.compile("[\\u00ad\\u061c\\u200b\\u200e\\u200f\\u202a-\\u202e\\u2060\\u2066-\\u206f\\ufeff\\ufff9-\\ufffb]")
+
+
+def clean_text(text: str) -> str:
+    """The text as the model reads it; "" if nothing visible is left. Cleaning twice changes nothing more.
+
+    Control characters and lone surrogates become spaces, marks that only steer layout vanish, what remains is composed (Unicode NFC),
+    and runs of white space (no-break and ideographic spaces too) become one space each, none at the ends. Case, punctuation and
+    full-width forms stay as they are.
+    """
+    text = _TO_NOTHING.sub("", _TO_SPACE.sub(" ", text))
+    text = " ".join(unicodedata.normalize("NFC", text).split())
+    return text if any(map(_is_visible, text)) else ""
+
+
+def checked_text(text: object, name: str = "text") -> str:
+    """A visitor's text, cleaned. `name` is what an error calls it.
+
+    Raises InvalidSettingError for anything but a str, EmptyTextError for nothing or white space, UnusableTextError if only invisible
+    characters were typed.
+    """
+    if not isinstance(text, str):
+        raise InvalidSettingError(name, type(text).__name__, "a text (str)")
+    cleaned = clean_text(text)
+    if cleaned:
+        return cleaned
+    if not text.strip():
+        raise EmptyTextError
+    raise UnusableTextError
+
+
+def _is_visible(character: str) -> bool:
+    # Variation selectors are combining marks to Unicode, but alone they draw nothing.
+    return character != " " and unicodedata.category(character) != "Cf" and not "\ufe00" <= character <= "\ufe0f"
