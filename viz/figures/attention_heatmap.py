@@ -1,0 +1,188 @@
+"""One attention map as a heat map: queries run down, keys run across.
+
+    figure = attention_heatmap(
+        trace.cross_attention[layer, head],                       # [Q, K]
+        token_labels(trace.tgt_out_tokens, label_texts),          # rows: the tokens predicted (or tgt_in_tokens: the tokens read)
+        token_labels(trace.src_tokens, label_texts),              # columns
+        kind="cross", texts=HeatmapTexts(...), uirevision=f"{sentence}|cross",
+    )
+
+`figure.layout.meta`: kind, color, queries and keys (raw tokens by position, for the page's own use; escape before showing),
+theme, min_width, min_height, max_width (see `viz.figures.frame`). A hover or click event's point has `y` = query, `x` = key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+
+from viz.figures import frame
+from viz.figures.colors import MASK_LINE, THEMES, kind_color, opaque_ramp, ramp
+from viz.figures.labels import Label, token_labels
+
+HEADER = 44  # px: what rows and columns are, and the scale, above the map
+
+
+@dataclass(frozen=True)
+class HeatmapTexts:
+    """Every word on the figure, in the reader's language. They may hold Plotly's markup; user text must be escaped before.
+
+    row, column: what a row and a column is, as sentences for the corner ("row: the word being written").
+    query_axis, key_axis: axis titles; "" for none.
+    query, key, weight: names in front of the three lines of hover; masked: stands in for the weight of a masked cell.
+    scale: what the colours measure, above the scale; a map that is rescaled or aggregated says so here.
+    """
+
+    row: str
+    column: str
+    query_axis: str
+    key_axis: str
+    query: str
+    key: str
+    weight: str
+    masked: str
+    scale: str
+
+
+def attention_heatmap(
+    weights: np.ndarray,
+    query_labels: Sequence[Label | str],
+    key_labels: Sequence[Label | str],
+    *,
+    kind: str,
+    texts: HeatmapTexts,
+    zmax: float = 1.0,
+    masked: np.ndarray | None = None,
+    uirevision: str | None = None,
+) -> go.Figure:
+    """Heat map of `weights` [Q, K] with one label per row and per column.
+
+    kind: "encoder_self", "decoder_self" or "cross"; decides the colour. zmax: the weight that gets the full colour; zero is always
+    the page. masked: bool [Q, K], True where the query may not look; by default every later key in a "decoder_self" map.
+    Masked cells are hatched, hold NaN and say so in hover: they are not weights that happen to be zero.
+
+    Raises ValueError if labels do not fit the weights (both lengths named), if a weight that is not masked is negative or not finite,
+    if zmax is not positive, or for an unknown kind.
+    """
+    color = kind_color(kind)
+    rows, columns = token_labels(query_labels), token_labels(key_labels)
+    z = _checked(weights, len(rows), len(columns))
+    hidden = _mask(masked, kind, z.shape)
+    z = np.where(hidden, np.float32(np.nan), z)
+    if not np.all(np.isfinite(z) | hidden) or (z < 0).any():
+        raise ValueError("Attention weights must be finite and not negative.")
+    if not zmax > 0:
+        raise ValueError(f"zmax must be positive, it is {zmax}.")
+
+    ramps = {name: opaque_ramp(color, theme) for name, theme in THEMES.items()}
+    over = bool(np.nanmax(z, initial=0) > zmax * (1 + 1e-6))
+    top = ("≥ " if over else "") + f"{zmax:.3g}"
+    carrier, coloraxis = frame.scale_carrier(ramps, 0, zmax, texts.scale, {0: "0", zmax: top})
+    heatmap = go.Heatmap(
+        z=z,
+        zmin=0,
+        zmax=zmax,
+        colorscale=ramp(color),
+        showscale=False,
+        xgap=1,
+        ygap=1,
+        hoverongaps=True,
+        hovertemplate=f"{texts.query} <b>%{{y}}</b><br>{texts.key} <b>%{{x}}</b><br>{texts.weight} <b>%{{z:.4f}}</b><extra></extra>",
+        hovertemplatefallback=texts.masked,
+    )
+    size = _size(rows, columns)
+    layout = frame.base_layout(size["height"], uirevision)
+    layout |= {
+        "margin": {"l": size["left"], "r": 12, "t": size["top"], "b": 10},
+        "xaxis": {**frame.hidden_axis([_hover(label, i) for i, label in enumerate(columns)]), "side": "top"},
+        "yaxis": frame.hidden_axis([_hover(label, i) for i, label in enumerate(rows)], reverse=True),
+        "xaxis2": frame.label_axis(
+            columns, size["column_step"], "x", side="top", anchor="y2", autotickangles=[0, -90], title=frame.axis_title(texts.key_axis)
+        ),
+        "yaxis2": frame.label_axis(rows, size["row_step"], "y", side="left", anchor="x2", title=frame.axis_title(texts.query_axis)),
+        "coloraxis": coloraxis,
+        "annotations": [frame.note(f"↓ {texts.row}<br>→ {texts.column}", yref="paper", yshift=size["top"] - HEADER)],
+        "shapes": _hatching(hidden),
+        "meta": {
+            "kind": kind,
+            "color": color,
+            "queries": [label.raw for label in rows],
+            "keys": [label.raw for label in columns],
+            "min_width": size["min_width"],
+            "min_height": size["height"],
+            "max_width": size["max_width"],
+            "theme": frame.theme_paths(ramps, notes=1),
+        },
+    }
+    return frame.light(go.Figure(data=[heatmap, carrier], layout=layout))
+
+
+def _checked(weights: np.ndarray, num_queries: int, num_keys: int) -> np.ndarray:
+    z = np.asarray(weights, dtype=np.float32)
+    if z.ndim != 2:
+        raise ValueError(f"Attention weights must be [queries, keys], they have shape {z.shape}.")
+    if z.shape != (num_queries, num_keys):
+        raise ValueError(
+            f"Attention weights have {z.shape[0]} rows and {z.shape[1]} columns, "
+            f"but there are {num_queries} query labels and {num_keys} key labels."
+        )
+    if 0 in z.shape:
+        raise ValueError("There is no attention to show: no queries or no keys.")
+    return z
+
+
+def _mask(masked: np.ndarray | None, kind: str, shape: tuple[int, int]) -> np.ndarray:
+    if masked is None:
+        return np.triu(np.ones(shape, bool), k=1) if kind == "decoder_self" else np.zeros(shape, bool)
+    masked = np.asarray(masked, dtype=bool)
+    if masked.shape != shape:
+        raise ValueError(f"The mask has shape {masked.shape}, the attention weights {shape}.")
+    return masked
+
+
+def _hover(label: Label, position: int) -> str:
+    return f"{label.hover} · {position}"
+
+
+def _size(rows: Sequence[Label], columns: Sequence[Label]) -> dict[str, int]:
+    """Margins, height, narrowest and widest width in px, and every how many tokens a label stands."""
+    row, column = frame.cell_size(len(rows), 40, 640), frame.cell_size(len(columns), 16, 960)
+    left = 14 + round(frame.TOKEN_SIZE * max(label.width for label in rows))
+    # upright labels need their length above the map, lying ones a line; which it is depends on the page's width
+    longest = frame.TOKEN_SIZE * max(label.width for label in columns)
+    top = HEADER + 12 + round(longest if longest > 560 / len(columns) else frame.TOKEN_SIZE)
+    return {
+        "left": left,
+        "top": top,
+        "height": round(top + row * len(rows) + 10),
+        "min_width": max(frame.MIN_SIDE, round(left + column * len(columns) + 12)),
+        "max_width": round(left + max(2 * row, column) * len(columns) + 12),
+        "row_step": frame.label_step(row),
+        "column_step": frame.label_step(column),
+    }
+
+
+def _hatching(masked: np.ndarray) -> list[dict]:
+    """Diagonal strokes over masked cells, one path for all of them, in data coordinates so that they move with the map.
+
+    Strokes of neighbouring cells along one diagonal are joined, so a causal map of n tokens has about 2n strokes, not n².
+    """
+    path = []
+    rows, columns = masked.shape
+    for total in range(rows + columns - 1):
+        # cells (q, k) with q + k = total, from bottom left to top right
+        start = None
+        for k in range(max(0, total - rows + 1), min(columns, total + 1) + 1):
+            q = total - k
+            inside = k < columns and q >= 0 and masked[q, k]
+            if inside and start is None:
+                start = k
+            elif not inside and start is not None:
+                path.append(f"M{start - 0.5} {total - start + 0.5}L{k - 0.5} {total - k + 0.5}")
+                start = None
+    if not path:
+        return []
+    return [{"type": "path", "path": "".join(path), "layer": "below", "line": {"width": 1, "color": MASK_LINE}}]

@@ -1,0 +1,189 @@
+"""What all figures share: the plain layout, pairs of axes for tokens, sizes, and the colours that follow the page's theme.
+
+Theme. A figure is built for the light page. All of it that must change on the dark page is in its layout, and
+`layout.meta["theme"]` holds both sets as flat attribute paths, so the page swaps them without asking the server:
+
+    Plotly.relayout(gd, gd.layout.meta.theme.dark)         // or .light
+
+or, before drawing, sets the same paths on the layout. In Python: `figure.plotly_relayout(figure.layout.meta["theme"]["dark"])`.
+
+Size. `layout.height` suits the number of rows; the width is the page's. `layout.meta` holds `min_width` (narrower, and labels would
+run into each other: let the frame scroll), `min_height`, and `max_width` (wider, and cells would be more than twice as wide as high).
+
+Token axes. Labels on a picture are short and, in long sentences, thinned; hover needs every token in full. Plotly takes both
+from the axis (`tickvals`/`ticktext`), so there are two axes over the same range: `x`/`y` carry the data and the full text of every
+position and print nothing; `x2`/`y2` carry the printed labels. That is one string per position, where texts in customdata would be
+one per cell (a map of 120 x 120: 15 kB instead of 400 kB). A repeated token is no trouble, since positions are integers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import plotly.graph_objects as go
+
+from viz.figures.colors import LIGHT, THEMES, ColorScale
+from viz.figures.labels import Label
+
+FONT = 'system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",sans-serif'
+TOKEN_SIZE = 13  # px
+NOTE_SIZE = 12  # px, the smallest there is
+LABEL_PITCH = 15  # px from one label to the next; where cells are smaller, labels are thinned
+MIN_SIDE = 320  # px, the narrowest figure
+
+# Buttons that double what dragging and double-clicking do, or make no sense here.
+_REMOVED_BUTTONS = ["zoom", "pan", "select", "lasso", "zoomIn", "zoomOut", "autoScale", "toggleSpikelines", "hoverClosest", "hoverCompare"]
+
+
+def base_layout(height: float, uirevision: str | None) -> dict:
+    """Layout without Plotly's template (6.5 kB), without a background, in the interface's font, for the light page.
+
+    uirevision: zoom survives a new figure while this stays the same, so it names the sentence and the shape, not the head.
+    """
+    return {
+        "template": "none",
+        "autosize": True,
+        "height": round(height),
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": FONT, "size": TOKEN_SIZE, "color": LIGHT.ink},
+        "hoverlabel": {"align": "left", "font": {"family": FONT, "size": TOKEN_SIZE}, "namelength": -1},
+        "modebar": {"remove": _REMOVED_BUTTONS, "bgcolor": "rgba(0,0,0,0)"},
+        "dragmode": "zoom",
+        "showlegend": False,
+        "uirevision": uirevision,
+    }
+
+
+def cell_size(count: int, comfortable: float, room: float, smallest: float = 6) -> float:
+    """Side of a cell in px: `comfortable` while `count` of them fit into `room`, then what fits, but legible as long as it can be."""
+    return max(min(comfortable, room / count), min(LABEL_PITCH, 1.5 * room / count), smallest)
+
+
+def label_step(cell: float) -> int:
+    """Every how many positions a label is printed, so that labels keep `LABEL_PITCH`."""
+    return max(1, math.ceil(LABEL_PITCH / cell - 1e-9))
+
+
+def hidden_axis(hover: Sequence[str], reverse: bool = False) -> dict:
+    """Axis that carries the data and, for hover, one text per position; prints nothing."""
+    ends = [-0.5, len(hover) - 0.5]
+    return {
+        **_bare_axis(),
+        "range": ends[::-1] if reverse else ends,
+        "tickmode": "array",
+        "tickvals": list(range(len(hover))),
+        "ticktext": list(hover),
+        "showticklabels": False,
+    }
+
+
+def label_axis(labels: Sequence[Label], step: int, over: str, **settings: object) -> dict:
+    """Axis that prints every `step`th label over the same range as the axis named `over` ("x" or "y")."""
+    shown = range(0, len(labels), step)
+    return {
+        **_bare_axis(),
+        "matches": over,
+        "overlaying": over,
+        "tickmode": "array",
+        "tickvals": list(shown),
+        "ticktext": [labels[i].short for i in shown],
+        "automargin": True,
+        **settings,
+    }
+
+
+def number_axis(over: str) -> dict:
+    """Axis that prints positions as plain numbers over the same range as the axis named `over`."""
+    return {**_bare_axis(), "matches": over, "overlaying": over, "tickformat": "d", "tickfont": {"size": NOTE_SIZE}, "automargin": True}
+
+
+def axis_title(text: str) -> dict:
+    return {"text": text, "standoff": 8, "font": {"size": NOTE_SIZE}}
+
+
+def light(figure: go.Figure) -> go.Figure:
+    """The figure with its light theme set: what it is before the page says otherwise."""
+    figure.plotly_relayout(figure.layout.meta["theme"]["light"])
+    return figure
+
+
+def _bare_axis() -> dict:
+    return {"showgrid": False, "zeroline": False, "showline": False, "ticks": ""}
+
+
+def scale_carrier(
+    ramps: dict[str, ColorScale], low: float, high: float, title: str, ticks: dict[float, str]
+) -> tuple[go.Scatter, dict]:
+    """A trace without points on `x2`/`y2`, and the `coloraxis` it shows as a thin scale above the picture.
+
+    The map's own scale is see-through and Plotly paints scales opaque; the trace also makes Plotly draw the label axes.
+    """
+    carrier = go.Scatter(
+        x=[None],
+        y=[None],
+        xaxis="x2",
+        yaxis="y2",
+        mode="markers",
+        marker={"coloraxis": "coloraxis", "color": [low]},
+        hoverinfo="skip",
+    )
+    bar = {
+        "orientation": "h",
+        "thickness": 6,
+        "lenmode": "pixels",
+        "len": 104,
+        "x": 1,
+        "xanchor": "right",
+        "xref": "container",
+        "xpad": 14,
+        "y": 1,
+        "yref": "container",
+        "yanchor": "top",
+        "ypad": 10,
+        "outlinewidth": 0,
+        "ticks": "",
+        "tickvals": list(ticks),
+        "ticktext": list(ticks.values()),
+        "tickfont": {"size": NOTE_SIZE},
+        "title": {"text": title, "side": "top", "font": {"size": NOTE_SIZE}},
+    }
+    return carrier, {"cmin": low, "cmax": high, "colorscale": ramps["light"], "colorbar": bar}
+
+
+def note(text: str, **settings: object) -> dict:
+    """Quiet text beside a picture, as a Plotly annotation anchored to the figure's top left."""
+    return {
+        "text": text,
+        "showarrow": False,
+        "align": "left",
+        "xref": "paper",
+        "yref": "paper",
+        "x": 0,
+        "xanchor": "left",
+        "y": 1,
+        "yanchor": "bottom",
+        "font": {"size": NOTE_SIZE, "color": LIGHT.muted},
+        **settings,
+    }
+
+
+def theme_paths(ramps: dict[str, ColorScale] | None = None, notes: int = 0, lines: Sequence[str] = ()) -> dict[str, dict[str, object]]:
+    """Both themes' colours as flat layout paths. ramps: scale above the map; notes: how many annotations; lines: paths of rule colours."""
+    both = {}
+    for name, theme in THEMES.items():
+        paths: dict[str, object] = {
+            "font.color": theme.ink,
+            "hoverlabel.bgcolor": theme.hover,
+            "hoverlabel.bordercolor": theme.line,
+            "hoverlabel.font.color": theme.ink,
+            "modebar.color": theme.muted,
+            "modebar.activecolor": theme.ink,
+        }
+        if ramps:
+            paths["coloraxis.colorscale"] = ramps[name]
+        paths.update({f"annotations[{i}].font.color": theme.muted for i in range(notes)})
+        paths.update(dict.fromkeys(lines, theme.line))
+        both[name] = paths
+    return both
