@@ -1,4 +1,4 @@
-"""A whole tiny translator for tests: a SentencePiece model of a few sentences, and a model of its vocabulary with formula-free but fixed weights."""
+"""A whole tiny translator for tests: a SentencePiece model of a few sentences, and a model of its vocabulary with fixed random weights."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ APOSTROPHE_RULE = "2019\t27\n"
 
 
 def train_tokenizer(path: Path, rules: str = "") -> Path:
-    """Writes a SentencePiece model with the settings of the embedded one; `rules` is its normalisation table (none: text stays as it is)."""
+    """Writes a SentencePiece model with the settings of the embedded one; `rules` is its normalisation table, if any."""
     if rules:
         table = path.with_suffix(".tsv")
         table.write_text(rules, encoding="utf-8")

@@ -1,0 +1,231 @@
+"""What every way of decoding shares: settings, what is told of a step, results, and the next token's scores by way of the cache."""
+
+# N live rows (beams), S src_len, D d_model, V vocabulary, C candidates per row
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Collection, Generator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from model.cache import DecoderCache
+from model.errors import CheckpointCorruptError, InvalidSettingError
+from model.transformer import Transformer
+
+METHODS = ("beam", "greedy", "sample")
+MAX_BEAM_SIZE = 16
+MAX_LENGTH_PENALTY = 5.0
+MIN_CANDIDATES = 8
+
+Fate = Literal["kept", "dropped", "finished"]
+
+
+@dataclass(frozen=True)
+class DecodingSettings:
+    """How to choose among continuations. Raises InvalidSettingError for a value that is not allowed.
+
+    method          "beam", "greedy" (the most probable token each time) or "sample"; a beam of 1 is greedy
+    beam_size       hypotheses kept alive, 1 to 16; only "beam" reads it
+    length_penalty  a hypothesis scores sum of log p / length**length_penalty: 0 favours short ones, 1 is the mean per token
+    max_new_tokens  longest output in tokens, end token included; None: see `default_max_new_tokens`
+    temperature     "sample": log-probabilities are divided by it before the draw
+    top_k           "sample": draw among the k most probable tokens; 0 means all
+    top_p           "sample": draw among the fewest tokens whose probabilities reach p together (Holtzman et al. 2020), after top_k
+    seed            "sample": the same seed draws the same tokens; None draws anew each time
+    """
+
+    method: str = "beam"
+    beam_size: int = 4
+    length_penalty: float = 1.0
+    max_new_tokens: int | None = None
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise InvalidSettingError("method", self.method, f"one of {', '.join(METHODS)}")
+        self._whole("beam_size", 1, MAX_BEAM_SIZE)
+        self._whole("top_k", 0, None)
+        if self.max_new_tokens is not None:
+            self._whole("max_new_tokens", 1, None)
+        if self.seed is not None:
+            self._whole("seed", 0, 2**63 - 1)
+        limit = MAX_LENGTH_PENALTY
+        self._number("length_penalty", -limit <= _float(self.length_penalty) <= limit, f"a number from {-limit:g} to {limit:g}")
+        self._number("temperature", 0 < _float(self.temperature) < math.inf, "a number above 0")
+        self._number("top_p", 0 < _float(self.top_p) <= 1, "a number above 0, at most 1")
+
+    def _whole(self, name: str, low: int, high: int | None) -> None:
+        value = getattr(self, name)
+        allowed = f"a whole number from {low} to {high}" if high is not None else f"a whole number, {low} or more"
+        try:
+            fits = not isinstance(value, bool) and low <= operator.index(value) and (high is None or value <= high)
+        except TypeError:
+            fits = False
+        if not fits:
+            raise InvalidSettingError(name, value, allowed)
+        object.__setattr__(self, name, operator.index(value))
+
+    def _number(self, name: str, fits: bool, allowed: str) -> None:
+        if not fits:
+            raise InvalidSettingError(name, getattr(self, name), allowed)
+        object.__setattr__(self, name, float(getattr(self, name)))
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A token that could continue a beam, and what became of it.
+
+    log_prob      ln p of the token, of the model itself (whatever temperature or filter the draw then used)
+    sum_log_prob  the same summed over the beam and this token
+    fate          "kept": lives on; "finished": it is the end token, and the hypothesis went to the finished pool; "dropped"
+    next_row      the row it has in the next step, if it was kept
+    draw_prob     "sample" only: the probability it was drawn with, after temperature, top_k and top_p
+    """
+
+    token_id: int
+    log_prob: float
+    sum_log_prob: float
+    fate: Fate
+    next_row: int | None = None
+    draw_prob: float | None = None
+
+    @property
+    def prob(self) -> float:
+        """p of the token."""
+        return math.exp(self.log_prob)
+
+
+@dataclass(frozen=True)
+class Beam:
+    """One live row of a step: its tokens so far (without start), their summed log-probability and its best continuations, best first.
+
+    parent is its row in the step before, None in the first step. A sampled token stands among the candidates even if it's no top one.
+    """
+
+    token_ids: tuple[int, ...]
+    sum_log_prob: float
+    parent: int | None
+    candidates: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A whole output. token_ids end with the end token if `finished`; if not, the length limit cut it off.
+
+    score = sum of token_log_probs / number of tokens ** length_penalty. rows[t] is the row of the batch that predicted token t in step t.
+    """
+
+    token_ids: tuple[int, ...]
+    token_log_probs: tuple[float, ...]
+    score: float
+    finished: bool
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class DecodingStep:
+    """Everything one step looked at: step `index` chooses the token at position `index` of the output.
+
+    `beams` in row order; `pool` holds the finished hypotheses after this step, best first.
+    """
+
+    index: int
+    beams: tuple[Beam, ...]
+    pool: tuple[Hypothesis, ...]
+
+
+# Yields its steps and returns the hypotheses, best first.
+Decoding = Generator[DecodingStep, None, tuple[Hypothesis, ...]]
+
+
+def default_max_new_tokens(src_len: int, max_len: int) -> int:
+    """Twice the source's tokens plus 10, at most the model's positions: room for a real translation, an early end for one that loops."""
+    return min(2 * src_len + 10, max_len)
+
+
+def length_limit(settings: DecodingSettings, src_len: int, max_len: int) -> int:
+    """Longest output in tokens. Raises InvalidSettingError if more was asked for than the model has positions."""
+    if settings.max_new_tokens is None:
+        return default_max_new_tokens(src_len, max_len)
+    if settings.max_new_tokens > max_len:
+        raise InvalidSettingError("max_new_tokens", settings.max_new_tokens, f"a whole number from 1 to {max_len}")
+    return settings.max_new_tokens
+
+
+def hypothesis_score(token_log_probs: Sequence[float], length_penalty: float) -> float:
+    """sum / length**length_penalty, the end token counted."""
+    return math.fsum(token_log_probs) / len(token_log_probs) ** length_penalty
+
+
+def masked_log_softmax(logits: Tensor, banned_ids: Collection[int]) -> Tensor:
+    """float32 log-probabilities of logits [..., V], with nothing left for `banned_ids`."""
+    logits = logits.float()
+    if banned_ids:
+        logits = logits.index_fill(-1, torch.tensor(sorted(banned_ids), device=logits.device), -math.inf)
+    return logits.log_softmax(dim=-1)
+
+
+class NextTokenScorer:
+    """Log-probabilities of the next token for N rows of one sentence: the source is encoded once, each step costs one new position.
+
+    Belongs to one decoding call. Nothing but the last position is ever projected onto the vocabulary.
+    """
+
+    def __init__(self, model: Transformer, src_ids: Sequence[int], banned_ids: Collection[int]) -> None:
+        self._model = model
+        self._device = next(model.parameters()).device
+        self._banned_ids = banned_ids
+        self._cache = DecoderCache(model.config.num_decoder_layers)
+        self._num_rows = 1
+        with torch.inference_mode():
+            self._memory = model.encode(torch.tensor([list(src_ids)], device=self._device))  # [1, S, D]
+
+    def log_probs(self, token_ids: Sequence[int], rows: Sequence[int]) -> Tensor:
+        """Row i continues row rows[i] of the call before with token_ids[i]; the first call is ([start], [0]). Returns [N, V] float32.
+
+        Raises CheckpointCorruptError if the model computes no numbers.
+        """
+        # Entered anew in each call: a generator that yielded inside would leave its caller in inference mode.
+        with torch.inference_mode():
+            if list(rows) != list(range(self._num_rows)):
+                # All rows read the same sentence, so its keys and values need no shuffling, only as many rows.
+                self._cache.reorder(torch.tensor(rows, device=self._device), cross=len(rows) != self._num_rows)
+                self._num_rows = len(rows)
+            tgt_in_ids = torch.tensor(token_ids, device=self._device)[:, None]  # [N, 1]
+            states = self._model.decode(tgt_in_ids, self._memory, cache=self._cache)  # [N, 1, D]
+            log_probs = masked_log_softmax(self._model.project(states[:, -1]), self._banned_ids)
+            if not bool(torch.isfinite(log_probs.amax(dim=-1)).all()):
+                raise CheckpointCorruptError("model.safetensors", "the model computes values that are not finite numbers")
+        return log_probs
+
+    def best(self, token_ids: Sequence[int], rows: Sequence[int], count: int) -> tuple[list[list[int]], list[list[float]]]:
+        """The `count` most probable next tokens of each row, best first: ids and log-probabilities, N lists each. Tokens without
+        probability are left out."""
+        with torch.inference_mode():
+            values, ids = top_tokens(self.log_probs(token_ids, rows), count)
+        return ids, values
+
+
+def top_tokens(log_probs: Tensor, count: int) -> tuple[list[list[float]], list[list[int]]]:
+    """The `count` largest of log_probs [N, V] per row, best first, as Python values; -inf is left out."""
+    values, ids = log_probs.topk(min(count, log_probs.shape[-1]), dim=-1)
+    kept_values = [[v for v in row if v > -math.inf] for row in values.tolist()]
+    return kept_values, [row[: len(kept)] for row, kept in zip(ids.tolist(), kept_values, strict=True)]
+
+
+def _float(value: object) -> float:
+    """NaN, which no range holds, for anything that is not a number."""
+    if isinstance(value, bool):
+        return math.nan
+    try:
+        return float(value) if not isinstance(value, str) else math.nan  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
