@@ -1,4 +1,4 @@
-"""A whole tiny translator for tests: a SentencePiece model of a few sentences, and a model of its vocabulary with fixed random weights."""
+"""A whole tiny translator for tests: a SentencePiece model of a few sentences, and a model that has learned some of them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from pathlib import Path
 
 import sentencepiece
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from model.checkpoint import save_checkpoint
 from model.config import TransformerConfig
-from model.tokenizer import TOKENIZER_FILE
+from model.tokenizer import TOKENIZER_FILE, Tokenizer
 from model.transformer import Transformer
 
 SENTENCES = (
@@ -25,6 +26,16 @@ SENTENCES = (
     "Où est la gare ?",
     "我爱你。",
     "你好吗？我是学生。",
+)
+PAIRS = (
+    ("I am a student.", "fra", "Je suis étudiant."),
+    ("I am a student.", "cmn", "我是学生。"),
+    ("I love you.", "fra", "Je t'aime."),
+    ("I love you.", "cmn", "我爱你。"),
+    ("The cat sat on the mat.", "fra", "Le chat est assis sur le tapis."),
+    ("The cat sat on the mat.", "cmn", "你好吗？"),
+    ("The dog saw the cat.", "fra", "Le chien a vu le chat."),
+    ("The dog saw the cat.", "cmn", "你好吗？我是学生。"),
 )
 # The one rule of the embedded model's vocabulary that changes a visible character.
 APOSTROPHE_RULE = "2019\t27\n"
@@ -61,7 +72,7 @@ def train_tokenizer(path: Path, rules: str = "") -> Path:
 
 
 def tiny_config(vocab_size: int, **changes: object) -> TransformerConfig:
-    """Two layers a side, width 16, two heads. The output bias is there so that `tiny_model` can make the end token likely."""
+    """Two layers a side, width 16, two heads. The output bias is there so that `random_model` can make the end token likely."""
     sizes: dict[str, object] = {
         "d_model": 16,
         "num_heads": 2,
@@ -74,8 +85,8 @@ def tiny_config(vocab_size: int, **changes: object) -> TransformerConfig:
     return TransformerConfig(vocab_size=vocab_size, **{**sizes, **changes})
 
 
-def tiny_model(config: TransformerConfig, seed: int = 0, eos_bias: float = 3.0) -> Transformer:
-    """Fixed weights far from their initialisation: attention that is not uniform, beams that part, outputs that end."""
+def random_model(config: TransformerConfig, seed: int = 0, eos_bias: float = 0.0) -> Transformer:
+    """Fixed random weights far from their initialisation, so that attention is not uniform and no bias is zero."""
     model = Transformer(config).eval()
     generator = torch.Generator().manual_seed(seed)
     norms = {id(module.weight) for module in model.modules() if isinstance(module, nn.LayerNorm)}
@@ -86,6 +97,23 @@ def tiny_model(config: TransformerConfig, seed: int = 0, eos_bias: float = 3.0) 
             parameter.copy_(scale * torch.randn(parameter.shape, generator=generator) + float(id(parameter) in norms))
         if model.output_bias is not None:
             model.output_bias[config.eos_id] += eos_bias
+    return model
+
+
+def taught_model(config: TransformerConfig, tokenizer: Tokenizer, steps: int = 200) -> Transformer:
+    """`random_model` after two seconds of training on PAIRS with a fixed seed: its outputs are varied and end, which random weights alone,
+    stuck on one token, never give. Not yet certain, so that beams part."""
+    model = random_model(config)
+    src = [torch.tensor(tokenizer.encode_source(source, target)) for source, target, _ in PAIRS]
+    tgt = [torch.tensor([config.bos_id, *tokenizer.encode_target(translation)]) for _, _, translation in PAIRS]
+    src_ids, tgt_ids = (nn.utils.rnn.pad_sequence(ids, batch_first=True, padding_value=config.pad_id) for ids in (src, tgt))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(steps):
+        logits = model(src_ids, tgt_ids[:, :-1])
+        loss = F.cross_entropy(logits.flatten(0, 1), tgt_ids[:, 1:].flatten(), ignore_index=config.pad_id)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
     return model
 
 

@@ -36,8 +36,8 @@ def tiny_config(tiny_tokenizer: Tokenizer) -> TransformerConfig:
 
 
 @pytest.fixture(scope="session")
-def tiny_model(tiny_config: TransformerConfig) -> Transformer:
-    return tiny.tiny_model(tiny_config)
+def tiny_model(tiny_config: TransformerConfig, tiny_tokenizer: Tokenizer) -> Transformer:
+    return tiny.taught_model(tiny_config, tiny_tokenizer)
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from model.decoding import default_max_new_tokens, masked_log_softmax
 from model.errors import CheckpointCorruptError
 from model.hooks import attention_hook
 from model.sampling import filtered_probs, greedy_search, sample
-from tests.tiny import tiny_config, tiny_model
+from tests.tiny import random_model, tiny_config
 
 BOS, EOS = 1, 2
 BANNED = (0, 1, 3)
@@ -30,7 +30,7 @@ def finish(decoding):
 
 
 def small_model(vocab_size=7, seed=0, eos_bias=1.0, **changes):
-    return tiny_model(tiny_config(vocab_size, **changes), seed, eos_bias)
+    return random_model(tiny_config(vocab_size, **changes), seed, eos_bias)
 
 
 def full_log_probs(model, prefix, src_ids=SRC_IDS, banned=BANNED):

@@ -1,0 +1,37 @@
+"""Which device computes: asked for, named by ATLAS_DEVICE, or the best one here."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import torch
+
+from model.errors import DeviceError
+
+ENVIRONMENT_VARIABLE = "ATLAS_DEVICE"
+
+
+def available_devices() -> tuple[str, ...]:
+    """Devices of this machine, best first: every CUDA device, then MPS, then the CPU."""
+    cuda = [f"cuda:{i}" for i in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
+    mps = ["mps"] if torch.backends.mps.is_available() else []
+    return (*cuda, *mps, "cpu")
+
+
+def pick_device(requested: str | None = None) -> torch.device:
+    """The requested device; else the one in the environment variable ATLAS_DEVICE; else the best of CUDA, MPS and CPU, in this order.
+
+    Names are "cuda", "cuda:1", "mps", "cpu". Raises DeviceError, naming what there is, for a name that is none or a device that isn't here.
+    """
+    available = available_devices()
+    name = requested if requested is not None else os.environ.get(ENVIRONMENT_VARIABLE, "").strip()
+    if name == "" and requested is None:
+        return torch.device(available[0])
+    said = ", ".join(available)
+    if not isinstance(name, str) or not re.fullmatch(r"(cuda(:\d{1,3})?|mps|cpu)", name.lower()):
+        raise DeviceError(str(name)[:40], f"it is no name of a device; available: {said}")
+    name = name.lower()
+    if name not in available and f"{name}:0" not in available:
+        raise DeviceError(name, f"it is not there; available: {said}")
+    return torch.device(name)

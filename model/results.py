@@ -1,0 +1,103 @@
+"""What the translator hands out: plain values and numpy arrays that check themselves on arrival."""
+
+# L layers, H heads, S src_len, T tgt_len
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+ROW_SUM_TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation, generated or given.
+
+    source_text      the text as the model read it (see `model.cleaning`)
+    src_ids          every encoder position: prefix of the target language and end token included; src_tokens are their strings
+    tgt_ids          without the start token; they end with the end token if `finished`
+    tgt_in_tokens    what each decoder position reads: "<s>" and all but the last of tgt_ids; length T = len(tgt_ids)
+    tgt_out_tokens   what each decoder position predicts: tgt_ids; length T
+    token_log_probs  ln p of each of tgt_ids, given the source and what stands before
+    score            sum of token_log_probs / T**length_penalty
+    forced           the translation was given, not generated
+    finished         the end token was reached before the length limit
+    """
+
+    source_text: str
+    target: str
+    text: str
+    src_ids: tuple[int, ...]
+    tgt_ids: tuple[int, ...]
+    src_tokens: tuple[str, ...]
+    tgt_in_tokens: tuple[str, ...]
+    tgt_out_tokens: tuple[str, ...]
+    token_log_probs: tuple[float, ...]
+    score: float
+    forced: bool
+    finished: bool
+
+    def __post_init__(self) -> None:
+        if len(self.src_tokens) != len(self.src_ids):
+            raise ValueError(f"{len(self.src_tokens)} source tokens for {len(self.src_ids)} source ids")
+        for name in ("tgt_in_tokens", "tgt_out_tokens", "token_log_probs"):
+            if len(getattr(self, name)) != len(self.tgt_ids):
+                raise ValueError(f"{len(getattr(self, name))} {name} for {len(self.tgt_ids)} target ids")
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionTrace:
+    """Every attention weight of one pass, float32, read-only, [layer, head, query, key], with the tokens of its rows and columns.
+
+    encoder_self_attention [L, H, S, S]; decoder_self_attention [L, H, T, T]; cross_attention [L, H, T, S]. Encoder and decoder may differ
+    in L. Row t of a decoder or cross map is the state that reads tgt_in_tokens[t] and predicts tgt_out_tokens[t].
+
+    Raises ValueError if a shape does not fit the tokens, a row does not sum to 1, or a decoder row looks ahead.
+    """
+
+    encoder_self_attention: np.ndarray
+    decoder_self_attention: np.ndarray
+    cross_attention: np.ndarray
+    src_tokens: tuple[str, ...]
+    tgt_in_tokens: tuple[str, ...]
+    tgt_out_tokens: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        src_len, tgt_len = len(self.src_tokens), len(self.tgt_in_tokens)
+        if len(self.tgt_out_tokens) != tgt_len:
+            raise ValueError(f"{tgt_len} tokens read, but {len(self.tgt_out_tokens)} predicted")
+        sides = {"source": src_len, "target": tgt_len}
+        for name, query, key in (
+            ("encoder_self_attention", "source", "source"),
+            ("decoder_self_attention", "target", "target"),
+            ("cross_attention", "target", "source"),
+        ):
+            weights = np.asarray(getattr(self, name))
+            if weights.dtype != np.float32:
+                raise ValueError(f"{name} holds {weights.dtype}, expected float32")
+            if weights.ndim != 4 or weights.shape[2:] != (sides[query], sides[key]):
+                raise ValueError(f"{name} has shape {weights.shape}, but there are {sides[query]} {query} and {sides[key]} {key} tokens")
+            _check_rows(name, weights)
+            weights = weights.view()
+            weights.flags.writeable = False
+            object.__setattr__(self, name, weights)
+        if self.decoder_self_attention.shape[:2] != self.cross_attention.shape[:2]:
+            raise ValueError(
+                f"decoder_self_attention has {self.decoder_self_attention.shape[:2]} layers and heads,"
+                f" cross_attention {self.cross_attention.shape[:2]}"
+            )
+        ahead = np.triu(np.ones((tgt_len, tgt_len), dtype=bool), k=1)
+        if np.any(self.decoder_self_attention[..., ahead]):
+            raise ValueError(f"decoder_self_attention gives weight to a later one of its {tgt_len} tokens")
+
+
+def _check_rows(name: str, weights: np.ndarray) -> None:
+    if not np.all(np.isfinite(weights)) or np.any(weights < 0):
+        raise ValueError(f"{name} holds weights that are negative or not finite")
+    sums = weights.sum(axis=-1, dtype=np.float64)
+    wrong = np.abs(sums - 1.0) > ROW_SUM_TOLERANCE
+    if np.any(wrong):
+        layer, head, query = (int(i) for i in np.argwhere(wrong)[0])
+        raise ValueError(f"{name} row {query} of L{layer} H{head} sums to {sums[layer, head, query]:.6f}, not to 1")

@@ -1,0 +1,249 @@
+"""The facade: a sentence in; its translation, the steps that led there and every attention map out."""
+
+# S src_len, T tgt_len, D d_model, V vocabulary
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from model.beam import beam_search
+from model.catalogue import find_model
+from model.checkpoint import load_checkpoint
+from model.config import TransformerConfig
+from model.decoding import (
+    Decoding,
+    DecodingSettings,
+    DecodingStep,
+    Hypothesis,
+    hypothesis_score,
+    length_limit,
+    masked_log_softmax,
+)
+from model.device import pick_device
+from model.errors import CheckpointCorruptError, InvalidSettingError
+from model.hooks import AttentionKind, AttentionRecorder, attention_hook
+from model.results import AttentionTrace, Translation
+from model.sampling import greedy_search, sample
+from model.tokenizer import TOKENIZER_FILE, Tokenizer
+from model.transformer import Transformer
+
+__all__ = ["AttentionTrace", "DecodingStep", "Translation", "Translator", "load_translator"]
+
+
+def load_translator(source: str | Path | None = None, device: str | None = None) -> Translator:
+    """A translator from a folder with config.json, model*.safetensors and tokenizer.model; None is the embedded model.
+
+    device: "cuda", "cuda:1", "mps" or "cpu"; None takes ATLAS_DEVICE, or else the best one here.
+    Raises CheckpointMissingError, CheckpointCorruptError and DeviceError.
+    """
+    entry = find_model(source)
+    tokenizer = Tokenizer(entry.folder / TOKENIZER_FILE)
+    model = load_checkpoint(entry.folder, pick_device(device))
+    return Translator(model, tokenizer, entry.name)
+
+
+class Translator:
+    """A model with its tokenizer. Holds nothing of any call, so threads may share one.
+
+    Raises CheckpointCorruptError if the two do not belong together.
+    """
+
+    def __init__(self, model: Transformer, tokenizer: Tokenizer, name: str = "") -> None:
+        for field in ("vocab_size", "pad_id", "bos_id", "eos_id", "unk_id"):
+            ours, theirs = getattr(tokenizer, field), getattr(model.config, field)
+            if ours != theirs:
+                raise CheckpointCorruptError(TOKENIZER_FILE, f"its {field} is {ours}, that of the model is {theirs}")
+        self._model = model.eval()
+        self._device = next(model.parameters()).device
+        self.tokenizer = tokenizer
+        self.name = name
+
+    @property
+    def config(self) -> TransformerConfig:
+        return self._model.config
+
+    @property
+    def device(self) -> str:
+        """Such as "cpu" or "cuda:0"."""
+        return str(self._device)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Codes of the languages it translates into, such as "fra"."""
+        return self.tokenizer.targets
+
+    def translate(
+        self,
+        text: str,
+        target: str = "fra",
+        beam_size: int = 4,
+        *,
+        length_penalty: float = 1.0,
+        max_new_tokens: int | None = None,
+        method: str = "beam",
+        temperature: float = 1.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        seed: int | None = None,
+    ) -> Translation:
+        """The best translation found. The settings are those of `model.decoding.DecodingSettings`.
+
+        Raises EmptyTextError, UnusableTextError, TextTooLongError (more tokens than config.max_len), UnknownTargetError and
+        InvalidSettingError.
+        """
+        steps = self.steps(
+            text,
+            target,
+            beam_size,
+            length_penalty=length_penalty,
+            max_new_tokens=max_new_tokens,
+            method=method,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            seed=seed,
+        )
+        while True:
+            try:
+                next(steps)
+            except StopIteration as stop:
+                return stop.value
+
+    def steps(
+        self,
+        text: str,
+        target: str = "fra",
+        beam_size: int = 4,
+        *,
+        length_penalty: float = 1.0,
+        max_new_tokens: int | None = None,
+        method: str = "beam",
+        temperature: float = 1.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        seed: int | None = None,
+    ) -> Generator[DecodingStep, None, Translation]:
+        """`translate`, step by step: a generator that yields what each step looked at and returns the translation.
+
+        Raises the same errors at once, before the first step.
+        """
+        settings = DecodingSettings(method, beam_size, length_penalty, max_new_tokens, temperature, top_k, top_p, seed)
+        src_ids = self.tokenizer.encode_source(text, target, limit=self.config.max_len)
+        source_text = self.tokenizer.decode(src_ids)
+        decoding = self._decoding(src_ids, settings, length_limit(settings, len(src_ids), self.config.max_len))
+
+        def run() -> Generator[DecodingStep, None, Translation]:
+            hypotheses = yield from decoding
+            return self._translation(source_text, target, src_ids, hypotheses[0], forced=False)
+
+        return run()
+
+    def force(self, text: str, translation: str, target: str = "fra") -> Translation:
+        """A given translation as the model sees it: its log-probabilities under teacher forcing. The score is their mean.
+
+        Raises the errors of `translate`; TextTooLongError for a translation longer than config.max_len too.
+        """
+        src_ids = self.tokenizer.encode_source(text, target, limit=self.config.max_len)
+        tgt_ids = self.tokenizer.encode_target(translation, limit=self.config.max_len)
+        with torch.inference_mode():
+            logits = self._model.project(self._teacher_forced(src_ids, tgt_ids))[0]  # [T, V]
+            log_probs = masked_log_softmax(logits, self.tokenizer.never_generated)
+            token_log_probs = log_probs.gather(1, self._tensor(tgt_ids)[:, None])[:, 0].tolist()
+        hypothesis = Hypothesis(tuple(tgt_ids), tuple(token_log_probs), hypothesis_score(token_log_probs, 1.0), True, (0,) * len(tgt_ids))
+        return self._translation(self.tokenizer.decode(src_ids), target, src_ids, hypothesis, forced=True)
+
+    def trace(self, translation: Translation) -> AttentionTrace:
+        """All attention maps of a translation, from one teacher-forced pass over its ids: by the causal mask, row t holds the very weights
+        that step t of the decoding had.
+
+        Raises InvalidSettingError for a translation of a model with another vocabulary or more positions.
+        """
+        self._check_ids(translation)
+        with torch.inference_mode(), attention_hook(AttentionRecorder()) as recorder:
+            self._teacher_forced(translation.src_ids, translation.tgt_ids)
+
+        def maps(kind: AttentionKind) -> np.ndarray:
+            return recorder.stack(kind)[:, 0].float().cpu().numpy()  # [L, H, T, S]
+
+        return AttentionTrace(
+            maps("encoder_self"),
+            maps("decoder_self"),
+            maps("cross"),
+            translation.src_tokens,
+            translation.tgt_in_tokens,
+            translation.tgt_out_tokens,
+        )
+
+    def positional_encoding(self, length: int) -> np.ndarray:
+        """The first `length` rows of the model's own table, float32 [length, d_model].
+
+        Raises InvalidSettingError outside 1 .. config.max_len.
+        """
+        max_len = self.config.max_len
+        if not isinstance(length, int) or isinstance(length, bool) or not 1 <= length <= max_len:
+            raise InvalidSettingError("length", length, f"a whole number from 1 to {max_len}")
+        return self._model.positions[:length].cpu().numpy().copy()
+
+    def _decoding(self, src_ids: list[int], settings: DecodingSettings, max_new_tokens: int) -> Decoding:
+        model, banned_ids, penalty = self._model, self.tokenizer.never_generated, settings.length_penalty
+        if settings.method == "sample":
+            return sample(
+                model,
+                src_ids,
+                max_new_tokens=max_new_tokens,
+                temperature=settings.temperature,
+                top_k=settings.top_k,
+                top_p=settings.top_p,
+                seed=settings.seed,
+                length_penalty=penalty,
+                banned_ids=banned_ids,
+            )
+        if settings.method == "greedy" or settings.beam_size == 1:
+            return greedy_search(model, src_ids, max_new_tokens=max_new_tokens, length_penalty=penalty, banned_ids=banned_ids)
+        return beam_search(
+            model,
+            src_ids,
+            beam_size=settings.beam_size,
+            max_new_tokens=max_new_tokens,
+            length_penalty=penalty,
+            banned_ids=banned_ids,
+        )
+
+    def _teacher_forced(self, src_ids: tuple[int, ...] | list[int], tgt_ids: tuple[int, ...] | list[int]) -> torch.Tensor:
+        """States [1, T, D] of the decoder that reads the start token and all but the last of tgt_ids."""
+        memory = self._model.encode(self._tensor(src_ids)[None])
+        return self._model.decode(self._tensor([self.config.bos_id, *tgt_ids[:-1]])[None], memory)
+
+    def _translation(self, source_text: str, target: str, src_ids: list[int], hypothesis: Hypothesis, forced: bool) -> Translation:
+        tgt_ids = hypothesis.token_ids
+        # Named as one sequence, so that a character cut between bytes reads the same in both rows of labels.
+        tgt_tokens = self.tokenizer.tokens((self.config.bos_id, *tgt_ids))
+        return Translation(
+            source_text=source_text,
+            target=target,
+            text=self.tokenizer.decode(tgt_ids),
+            src_ids=tuple(src_ids),
+            tgt_ids=tgt_ids,
+            src_tokens=self.tokenizer.tokens(src_ids),
+            tgt_in_tokens=tgt_tokens[:-1],
+            tgt_out_tokens=tgt_tokens[1:],
+            token_log_probs=hypothesis.token_log_probs,
+            score=hypothesis.score,
+            forced=forced,
+            finished=hypothesis.finished,
+        )
+
+    def _tensor(self, ids: tuple[int, ...] | list[int]) -> torch.Tensor:
+        return torch.tensor(list(ids), dtype=torch.long, device=self._device)
+
+    def _check_ids(self, translation: Translation) -> None:
+        for name in ("src_ids", "tgt_ids"):
+            ids = getattr(translation, name)
+            if not 1 <= len(ids) <= self.config.max_len:
+                raise InvalidSettingError(name, f"{len(ids)} tokens", f"1 to {self.config.max_len} tokens, as this model has positions")
+            if not all(0 <= i < self.config.vocab_size for i in ids):
+                raise InvalidSettingError(name, "an id beyond the vocabulary", "a translation that this model made")

@@ -1,0 +1,173 @@
+import dataclasses
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+from model.errors import CheckpointCorruptError, CheckpointMissingError
+from model.recording import load_run, save_run
+from model.results import AttentionTrace
+
+MAPS = ("encoder_self_attention", "decoder_self_attention", "cross_attention")
+
+
+@pytest.fixture(scope="module")
+def run(tiny_translator):
+    translation = tiny_translator.translate('I love "you" 😀 <b>', "cmn")
+    return translation, tiny_translator.trace(translation)
+
+
+def test_a_run_comes_back(run, tmp_path):
+    save_run(tmp_path / "run.npz", *run)
+    translation, trace = load_run(str(tmp_path / "run.npz"))
+    assert translation == run[0]
+    for name in MAPS:
+        assert np.array_equal(getattr(trace, name), getattr(run[1], name))
+        assert not getattr(trace, name).flags.writeable
+    assert (trace.src_tokens, trace.tgt_in_tokens, trace.tgt_out_tokens) == (run[1].src_tokens, run[1].tgt_in_tokens, run[1].tgt_out_tokens)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.npz"]
+
+
+def test_saving_again_gives_the_same_bytes(run, tmp_path):
+    save_run(tmp_path / "a.npz", *run)
+    save_run(tmp_path / "b.npz", *load_run(tmp_path / "a.npz"))
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+
+
+def test_a_file_needs_no_pickle_and_names_its_format(run, tmp_path):
+    save_run(tmp_path / "run.npz", *run)
+    with np.load(tmp_path / "run.npz", allow_pickle=False) as file:
+        assert set(file.files) == {"translation", *MAPS}
+        assert file["translation"].dtype == np.uint8
+        assert json.loads(bytes(file["translation"]))["format"] == "attention-atlas-run-1"
+
+
+def test_maps_of_another_translation_are_not_saved(run, tiny_translator, tmp_path):
+    other = tiny_translator.translate("I am a student.")
+    with pytest.raises(ValueError, match=f"{len(other.src_tokens)} src_tokens against {len(run[0].src_tokens)}"):
+        save_run(tmp_path / "run.npz", other, run[1])
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(CheckpointMissingError, match="example.npz") as error:
+        load_run(tmp_path / "example.npz")
+    assert str(tmp_path) not in str(error.value)
+
+
+@pytest.mark.parametrize("part", [0.0, 0.1, 0.5, 0.9, 0.999])
+def test_a_truncated_file(run, tmp_path, part):
+    save_run(tmp_path / "run.npz", *run)
+    whole = (tmp_path / "run.npz").read_bytes()
+    (tmp_path / "run.npz").write_bytes(whole[: int(part * len(whole))])
+    with pytest.raises(CheckpointCorruptError):
+        load_run(tmp_path / "run.npz")
+
+
+def test_flipped_bytes_never_pass_unseen(run, tmp_path):
+    save_run(tmp_path / "run.npz", *run)
+    whole = (tmp_path / "run.npz").read_bytes()
+    for at in np.random.default_rng(0).integers(0, len(whole), 60):
+        damaged = bytearray(whole)
+        damaged[at] ^= 0x55
+        (tmp_path / "damaged.npz").write_bytes(damaged)
+        try:
+            translation, trace = load_run(tmp_path / "damaged.npz")
+        except CheckpointCorruptError:
+            continue
+        # Some bytes of a zip (times, attributes) mean nothing here; then nothing may have changed.
+        assert translation == run[0]
+        assert all(np.array_equal(getattr(trace, name), getattr(run[1], name)) for name in MAPS)
+
+
+def rewritten(path, run, change):
+    save_run(path, *run)
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    change(arrays)
+    np.savez(path, **arrays)
+    return path
+
+
+def edited_json(arrays, **changes):
+    values = {**json.loads(bytes(arrays["translation"])), **changes}
+    arrays["translation"] = np.frombuffer(json.dumps(values).encode(), dtype=np.uint8)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda arrays: arrays.pop("cross_attention"),
+        lambda arrays: arrays.pop("translation"),
+        lambda arrays: edited_json(arrays, format="another"),
+        lambda arrays: edited_json(arrays, surprise=1),
+        lambda arrays: edited_json(arrays, src_tokens=["a"]),
+        lambda arrays: edited_json(arrays, tgt_ids=None),
+        lambda arrays: arrays.update(translation=np.array([91, 93], dtype=np.uint8)),
+        lambda arrays: arrays.update(translation=np.array([200, 200], dtype=np.uint8)),
+        lambda arrays: arrays.update(cross_attention=arrays["cross_attention"].swapaxes(2, 3)),
+        lambda arrays: arrays.update(cross_attention=arrays["cross_attention"] * 0.9),
+        lambda arrays: arrays.update(cross_attention=arrays["cross_attention"].astype(np.float64)),
+        lambda arrays: arrays.update(cross_attention=np.array(["x"])),
+    ],
+)
+def test_a_file_with_other_contents(run, tmp_path, change):
+    with pytest.raises(CheckpointCorruptError):
+        load_run(rewritten(tmp_path / "run.npz", run, change))
+
+
+def test_a_pickle_is_refused(run, tmp_path):
+    path = rewritten(tmp_path / "run.npz", run, lambda arrays: arrays.update(translation=np.array([{"a": 1}], dtype=object)))
+    with pytest.raises(CheckpointCorruptError):
+        load_run(path)
+    (tmp_path / "text.npz").write_text("no archive")
+    with pytest.raises(CheckpointCorruptError):
+        load_run(tmp_path / "text.npz")
+    with zipfile.ZipFile(tmp_path / "empty.npz", "w"):
+        pass
+    with pytest.raises(CheckpointCorruptError):
+        load_run(tmp_path / "empty.npz")
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    with pytest.raises(CheckpointCorruptError):
+        load_run(tmp_path / "one.npy")
+
+
+# --- the trace checks itself ---
+
+
+def changed(trace, **changes):
+    return dataclasses.replace(trace, **changes)
+
+
+def test_a_trace_says_both_lengths(run):
+    trace = run[1]
+    src_len, tgt_len = len(trace.src_tokens), len(trace.tgt_in_tokens)
+    message = rf"cross_attention has shape .*{tgt_len}, {src_len}\), but there are {tgt_len} target and {src_len - 1} source"
+    with pytest.raises(ValueError, match=message):
+        changed(trace, src_tokens=trace.src_tokens[1:], encoder_self_attention=np.eye(src_len - 1, dtype=np.float32)[None, None])
+    with pytest.raises(ValueError, match=f"{tgt_len} tokens read, but {tgt_len - 1} predicted"):
+        changed(trace, tgt_out_tokens=trace.tgt_out_tokens[1:])
+
+
+def test_a_trace_refuses_maps_that_cannot_be(run):
+    trace = run[1]
+    uniform = np.full_like(trace.decoder_self_attention, 1 / len(trace.tgt_in_tokens))
+    with pytest.raises(ValueError, match="later"):
+        changed(trace, decoder_self_attention=uniform)
+    spoiled = trace.cross_attention.copy()
+    spoiled[1, 0, 2] *= 1.01
+    with pytest.raises(ValueError, match="row 2 of L1 H0 sums to 1.01"):
+        changed(trace, cross_attention=spoiled)
+    spoiled[1, 0, 2, 0] = np.nan
+    with pytest.raises(ValueError, match="not finite"):
+        changed(trace, cross_attention=spoiled)
+    with pytest.raises(ValueError, match="layers and heads"):
+        changed(trace, cross_attention=trace.cross_attention[:1])
+    with pytest.raises(ValueError, match="float32"):
+        changed(trace, cross_attention=trace.cross_attention.astype(np.float16))
+
+
+def test_encoder_and_decoder_may_differ_in_depth(run):
+    deeper = np.concatenate([run[1].encoder_self_attention] * 2)
+    assert isinstance(changed(run[1], encoder_self_attention=deeper), AttentionTrace)
