@@ -1,0 +1,68 @@
+"""Attention Atlas: starts the page. `python app.py`, then open the address it prints; PORT picks another port than 7860."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # before Gradio is imported: it asks once
+
+from pathlib import Path  # noqa: E402
+
+import gradio as gr  # noqa: E402
+
+import model  # noqa: E402
+from model.errors import AtlasError  # noqa: E402
+from model.recording import load_run  # noqa: E402
+from model.translator import Translator  # noqa: E402
+from viz import page  # noqa: E402
+from viz.panels import api, positions, translate  # noqa: E402
+from viz.runs import Request, Run, RunCache  # noqa: E402
+from viz.text import say  # noqa: E402
+
+EXAMPLE = Path(model.__file__).parent / "weights" / "example.npz"
+TARGETS_WITHOUT_MODEL = ("fra", "cmn")
+
+
+def recorded_run(path: Path = EXAMPLE) -> Run | None:
+    """The worked example that the page opens with; None if there is none that can be read (the page then opens without a picture)."""
+    try:
+        translation, trace = load_run(path)
+    except AtlasError as error:
+        print(f"No recorded example: {error}")
+        return None
+    return Run(Request(translation.source_text, translation.target, recorded=True), translation, trace, 0.0)
+
+
+def build_app(translator: Translator | None, recorded: Run | None = None, problem: AtlasError | None = None) -> gr.Blocks:
+    """The whole page as Gradio Blocks; start it with `launch(**page.launch_options())`.
+
+    translator: the model, or None. problem: why there is none; the page says so and shows what is recorded.
+    """
+    runs = RunCache(translator, recorded, problem)
+    targets = translator.targets if translator else TARGETS_WITHOUT_MODEL
+    with gr.Blocks(title=say("en", "page.title"), analytics_enabled=False, delete_cache=(3600, 3600)) as demo:
+        bridge = page.bridge()
+        page.header()
+        with gr.Tabs(elem_id="tabs"):
+            with gr.Tab(say("en", "tab.translate"), id="translate", elem_id="tab-translate"):
+                result = translate.build(runs, bridge, targets)
+            with gr.Tab(say("en", "tab.positions"), id="positions", elem_id="tab-positions"):
+                positions.build(runs, bridge, result)
+        page.footer()
+        api.build(runs)
+    return demo.queue(max_size=48, default_concurrency_limit=1)
+
+
+def main() -> None:
+    """Loads the embedded model once and serves the page. A model that cannot be loaded is reported on the page."""
+    problem = None
+    try:
+        translator = model.load_translator()
+    except AtlasError as error:
+        translator, problem = None, error
+        print(f"The page starts without a model. {error}")
+    build_app(translator, recorded_run(), problem).launch(**page.launch_options())
+
+
+if __name__ == "__main__":
+    main()

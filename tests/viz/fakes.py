@@ -1,0 +1,124 @@
+"""A translator without weights: real dataclasses, real arrays, every weight different, encoder and decoder of different sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from model.errors import EmptyTextError, TextTooLongError, UnknownTargetError, UnusableTextError
+from model.results import AttentionTrace, Translation
+
+ENCODER = (3, 4)  # layers, heads
+DECODER = (2, 3)
+D_MODEL = 64
+MAX_LEN = 128
+
+KNOWN = {
+    ("I am a student.", "fra"): "▁Je ▁suis ▁étudiant .",
+    ("I love you.", "fra"): "▁Je ▁t ' aime .",
+    ("I love you.", "cmn"): "我 爱 你 。",
+    ("The cat sat on the mat because it was tired.", "fra"): "▁Le ▁chat ▁était ▁assis ▁sur ▁le ▁tapis ▁parce ▁qu ' il ▁était ▁fatigué .",
+}
+
+
+def pieces(text: str) -> tuple[str, ...]:
+    """A crude stand-in for SentencePiece: one piece per word, the last punctuation apart."""
+    found: list[str] = []
+    for word in text.split():
+        core = word.rstrip(".,!?。")
+        found += ["▁" + core] if core else []
+        found += list(word[len(core) :])
+    return tuple(found)
+
+
+def weights(layers: int, heads: int, queries: int, keys: int, seed: int, causal: bool = False) -> np.ndarray:
+    """Softmax rows around a tilted diagonal, float32 [layer, head, query, key]; no two cells alike, so swapped axes are seen."""
+    generator = np.random.default_rng(seed)
+    q, k = np.mgrid[0:queries, 0:keys]
+    along = -3.0 * np.abs(k / max(1, keys - 1) - q / max(1, queries - 1)) * (1 + np.arange(heads))[None, :, None, None]
+    scores = along + generator.normal(0, 0.8, (layers, heads, queries, keys))
+    if causal:
+        scores = np.where(k > q, -np.inf, scores)
+    scores = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return (scores / scores.sum(axis=-1, keepdims=True)).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class FakeConfig:
+    d_model: int = D_MODEL
+    max_len: int = MAX_LEN
+    position_layout: str = "interleaved"
+
+
+class FakeTranslator:
+    """Answers like `model.translator.Translator`. `calls` counts passes of the "model"."""
+
+    targets = ("fra", "cmn")
+    config = FakeConfig()
+    device = "cpu"
+    name = "fake"
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def translate(self, text: str, target: str = "fra", beam_size: int = 4) -> Translation:
+        del beam_size
+        self.calls += 1
+        source = self._source(text, target)
+        known = KNOWN.get((text, target))
+        if known:
+            out = tuple(known.split())
+        else:
+            out = tuple(token.swapcase() for token in source[1:-1])
+        return self._translation(text, target, source, out, forced=False)
+
+    def force(self, text: str, translation: str, target: str = "fra") -> Translation:
+        self.calls += 1
+        return self._translation(text, target, self._source(text, target), pieces(translation), forced=True)
+
+    def trace(self, translation: Translation) -> AttentionTrace:
+        s, t = len(translation.src_tokens), len(translation.tgt_out_tokens)
+        seed = sum(map(ord, translation.text)) + s
+        return AttentionTrace(
+            weights(*ENCODER, s, s, seed),
+            weights(*DECODER, t, t, seed + 1, causal=True),
+            weights(*DECODER, t, s, seed + 2),
+            translation.src_tokens,
+            translation.tgt_in_tokens,
+            translation.tgt_out_tokens,
+        )
+
+    def positional_encoding(self, length: int) -> np.ndarray:
+        angle = np.arange(length)[:, None] / 10000 ** (np.arange(0, D_MODEL, 2) / D_MODEL)
+        return np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(length, D_MODEL).astype(np.float32)
+
+    def _source(self, text: str, target: str) -> tuple[str, ...]:
+        if target not in self.targets:
+            raise UnknownTargetError(target, self.targets)
+        if not text.strip():
+            raise EmptyTextError
+        if not any(char.isprintable() and not char.isspace() for char in text):
+            raise UnusableTextError
+        source = (f">>{target}<<", *pieces(text), "</s>")
+        if len(source) > MAX_LEN:
+            raise TextTooLongError(len(source), MAX_LEN)
+        return source
+
+    def _translation(self, text: str, target: str, source: tuple[str, ...], out: tuple[str, ...], forced: bool) -> Translation:
+        tgt_out = (*out, "</s>")
+        log_probs = tuple(-0.02 - 0.9 * ((7 * i) % 5 == 3) - 0.11 * (i % 3) for i in range(len(tgt_out)))
+        return Translation(
+            source_text=text,
+            target=target,
+            text="".join(out).replace("▁", " ").strip(),
+            src_ids=tuple(range(4, 4 + len(source))),
+            tgt_ids=(*range(40, 40 + len(out)), 2),
+            src_tokens=source,
+            tgt_in_tokens=("<s>", *out),
+            tgt_out_tokens=tgt_out,
+            token_log_probs=log_probs,
+            score=sum(log_probs) / len(log_probs),
+            forced=forced,
+            finished=True,
+        )

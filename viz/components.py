@@ -1,0 +1,70 @@
+"""PlotlyView: the one component that shows a figure.
+
+A gr.HTML that owns its plot. The browser side is static/plot.js: it draws with the plotly.min.js of the installed pip package, so the
+version always fits, updates in place with Plotly.react (zoom survives), follows dark and light, and resizes when its tab is opened.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import gradio as gr
+import plotly
+import plotly.graph_objects as go
+
+PLOTLY_SCRIPT = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+
+# No user text is ever part of a template: gr.HTML evaluates templates as code. The figure arrives as data (props.value).
+_TEMPLATE = """
+<figure class="plot-view">
+  <div class="plot-frame" tabindex="0" role="img"><div class="plot"></div></div>
+  <figcaption class="only-spoken"></figcaption>
+</figure>
+"""
+_SCRIPT = "atlas.plotView({element, props, trigger, watch, events: ['cell_click', 'cell_hover']})"
+
+
+def plotly_script_url() -> str:
+    """Where Gradio serves plotly.min.js: relative, so that it also holds behind a proxy that adds a path."""
+    gr.set_static_paths([PLOTLY_SCRIPT])
+    return f"gradio_api/file={quote(PLOTLY_SCRIPT.as_posix(), safe='/:')}"
+
+
+def view_value(figures: Mapping[str, go.Figure], alternatives: Mapping[str, str]) -> str:
+    """What a PlotlyView shows, as the string that travels to the browser.
+
+    figures: one per language, keyed by its code (one is enough; the page takes what it has). alternatives: the same keys, the picture
+    in words. Arrays travel as base64 typed arrays and NaN inside a list as null, so the string is always strict JSON.
+    """
+    parts = (
+        f"{json.dumps(language)}:{{\"alt\":{json.dumps(alternatives[language])},\"figure\":{figure.to_json(validate=False)}}}"
+        for language, figure in figures.items()
+    )
+    return "{" + ",".join(parts) + "}"
+
+
+class PlotlyView(gr.HTML):
+    """Shows the figure(s) of `view_value`. Events: cell_click and cell_hover with integers `row`, `column`, `trace` (any client can send any value: viz.panels.choice.read_cell checks).
+
+    label_key: key of viz/text that names the picture for screen readers. css_class: sets the reserved height (static/atlas.css).
+    """
+
+    def __init__(self, value: str | None = None, *, label_key: str, elem_id: str, css_class: str = "plot-map", **kwargs: Any) -> None:
+        super().__init__(
+            value,
+            html_template=_TEMPLATE,
+            js_on_load=_SCRIPT,
+            apply_default_css=False,
+            elem_id=elem_id,
+            elem_classes=[css_class],
+            label_key=label_key,
+            **kwargs,
+        )
+
+    def postprocess(self, value: str | None) -> str | None:
+        """Unlike gr.HTML, does not warn about script tags: the value is data, never markup, and may quote what a visitor typed."""
+        return value

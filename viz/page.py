@@ -1,0 +1,133 @@
+"""The page around the tabs: head (texts, script, style), header, footer, theme, and how the server is started."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+from starlette.middleware import Middleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from viz.components import plotly_script_url
+from viz.text import LANGUAGES
+
+STATIC = Path(__file__).parent / "static"
+SCRIPTS = ("page.js", "controls.js", "plot.js", "translate.js", "positions.js")
+FONTS = [
+    "system-ui",
+    "-apple-system",
+    "Segoe UI",
+    "Roboto",
+    "Noto Sans",
+    "PingFang SC",
+    "Hiragino Sans GB",
+    "Microsoft YaHei",
+    "Noto Sans CJK SC",
+    "Noto Sans SC",
+    "sans-serif",
+]
+
+_HEADER = """
+<header class="masthead">
+  <a class="skip" href="#sentence" data-t="page.skip"></a>
+  <p class="brand"><svg viewBox="0 0 22 22" aria-hidden="true"><path d="M3 4 Q11 9 19 4"/><path d="M3 11 Q11 16 19 4"/><path d="M3 18 Q11 18 19 18"/>
+    <circle cx="3" cy="4" r="1.6"/><circle cx="3" cy="11" r="1.6"/><circle cx="3" cy="18" r="1.6"/>
+    <circle cx="19" cy="4" r="1.6"/><circle cx="19" cy="11" r="1.6"/><circle cx="19" cy="18" r="1.6"/></svg>
+    <strong data-t="page.title"></strong><span data-t="page.tagline"></span></p>
+  <div class="switches">
+    <div class="languages" role="group" data-t-label="header.language">
+      <button type="button" data-lang="en" lang="en">EN</button><button type="button" data-lang="zh" lang="zh-CN">中文</button>
+    </div>
+    <button type="button" class="theme" data-theme data-t-label="header.theme" data-t-title="header.theme"><svg viewBox="0 0 20 20" aria-hidden="true">
+      <circle cx="10" cy="10" r="7.25"/><path d="M10 2.75 a7.25 7.25 0 0 1 0 14.5 z"/></svg></button>
+  </div>
+</header>
+"""
+
+
+def static_block(template: str, script: str, elem_id: str, value: Any = None, **kwargs: Any) -> gr.HTML:
+    """A piece of page drawn by our own script: a constant template (never with user text in it) and data in `value`."""
+    return gr.HTML(value, html_template=template, js_on_load=script, apply_default_css=False, elem_id=elem_id, **kwargs)
+
+
+def report_end(event: Any) -> None:
+    """Tells the page's script that an event has ended, well or badly, without asking the server."""
+    event.success(None, None, None, js="() => atlas.succeeded()")
+    event.failure(None, None, None, js="() => atlas.failed()")
+
+
+def bridge() -> gr.HTML:
+    """The hidden component through which the page's store reaches Python; its events are named in the script."""
+    script = "atlas.connect(props, trigger, ['translate', 'force', 'draw', 'positions'])"
+    return static_block("", script, "bridge", {}, visible="hidden")
+
+
+def header() -> gr.HTML:
+    """Name, language switch, theme switch."""
+    return static_block(_HEADER, "atlas.header(element)", "masthead")
+
+
+def footer() -> gr.HTML:
+    """One line at the end of every tab."""
+    return static_block('<footer class="footer"><p data-t="footer.model"></p></footer>', "atlas.applyText(element)", "footer")
+
+
+def head() -> str:
+    """What goes into the page's <head>: plotly.js (early, once), style, both text tables, script. Nothing from another host."""
+    # "<" as an escape: no string of a table can end the script element.
+    texts = json.dumps(LANGUAGES, ensure_ascii=False, default=dict).replace("<", "\\u003c")
+    script = "\n".join((STATIC / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    style = (STATIC / "atlas.css").read_text(encoding="utf-8")
+    return (
+        f'<script data-plotly async src="{plotly_script_url()}"></script>'
+        '<meta name="color-scheme" content="light dark">'
+        f"<style>{style}</style><script>window.atlasText = {texts};</script><script>{script}</script>"
+    )
+
+
+def theme() -> gr.themes.Base:
+    """Gradio's plainest theme with system fonts only; static/atlas.css does the rest."""
+    return gr.themes.Base(font=FONTS, font_mono=["ui-monospace", "Consolas", "monospace"], primary_hue="neutral", neutral_hue="neutral")
+
+
+class EarlyScript:
+    """ASGI middleware: names plotly.js in the Link header of the page itself, so that the browser fetches it before Gradio's own scripts run.
+
+    Gradio adds `head` to the document only after its bundle has started; for a script of 4.6 MB that is half a second too late.
+    """
+
+    def __init__(self, app: ASGIApp, url: str) -> None:
+        self.app = app
+        self.link = f"<{url}>; rel=preload; as=script".encode("latin-1")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_link(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], (b"link", self.link)]
+            await send(message)
+
+        is_page = scope["type"] == "http" and scope["method"] == "GET" and scope["path"] == "/"
+        await self.app(scope, receive, send_with_link if is_page else send)
+
+
+def launch_options() -> dict[str, Any]:
+    """Arguments for `Blocks.launch`: no history, no monitoring, no telemetry, small uploads, our head and theme."""
+    on_space = bool(os.environ.get("SPACE_ID"))
+    return {
+        "server_name": os.environ.get("GRADIO_SERVER_NAME", "0.0.0.0" if on_space else "127.0.0.1"),
+        "server_port": int(os.environ.get("PORT", "7860")),
+        "theme": theme(),
+        "head": head(),
+        "run_history": False,
+        "ssr_mode": False,
+        "enable_monitoring": False,
+        "show_error": False,
+        "max_file_size": "1mb",
+        "state_session_capacity": 200,
+        "footer_links": [],
+        "pwa": False,
+        "app_kwargs": {"middleware": [Middleware(EarlyScript, url=plotly_script_url())]},
+    }

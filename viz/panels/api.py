@@ -1,0 +1,104 @@
+"""The same functions for programs: documented endpoints that return plain JSON values, for `gradio_client` and for MCP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradio as gr
+
+from model.errors import AtlasError
+from viz.panels.choice import MapChoice
+from viz.runs import Request, Run, RunCache
+from viz.text import error_text
+
+
+def _run(runs: RunCache, text: str, target: str, beam_size: int, translation: str | None) -> Run:
+    return runs.get(Request(text, target, beam_size, translation or None))
+
+
+def translate(runs: RunCache, text: str, target: str = "fra", beam_size: int = 4, translation: str | None = None) -> dict[str, Any]:
+    """The translation of `text` with its tokens and log-probabilities. Raises the typed errors of `model.errors`."""
+    run = _run(runs, text, target, beam_size, translation)
+    found = run.translation
+    return {
+        "text": found.text,
+        "target": found.target,
+        "src_tokens": list(found.src_tokens),
+        "tgt_in_tokens": list(found.tgt_in_tokens),
+        "tgt_out_tokens": list(found.tgt_out_tokens),
+        "token_log_probs": list(found.token_log_probs),
+        "score": found.score,
+        "finished": found.finished,
+        "forced": found.forced,
+        "seconds": run.seconds,
+    }
+
+
+def attention(
+    runs: RunCache,
+    text: str,
+    target: str = "fra",
+    beam_size: int = 4,
+    kind: str = "cross",
+    layer: int = 0,
+    head: int | str = "mean",
+    translation: str | None = None,
+) -> dict[str, Any]:
+    """One attention map of the translation of `text`: weights[query][key] with the tokens of both sides."""
+    run = _run(runs, text, target, beam_size, translation)
+    choice = MapChoice.checked(run.trace, kind, layer, int(head) if isinstance(head, str) and head.isdigit() else head)
+    return {
+        "kind": choice.kind,
+        "layer": choice.layer,
+        "head": choice.head,
+        "query_tokens": list(choice.row_tokens(run.trace)),
+        "key_tokens": list(choice.column_tokens(run.trace)),
+        "weights": choice.weights(run.trace).tolist(),
+    }
+
+
+def build(runs: RunCache) -> None:
+    """Registers both endpoints inside the current Blocks. Errors reach a client as one sentence, without a stack trace."""
+
+    def translate_endpoint(text: str, target: str = "fra", beam_size: int = 4, translation: str = "") -> dict[str, Any]:
+        """Translate an English sentence.
+
+        Parameters:
+            text: the English sentence.
+            target: code of the language to translate into, such as fra or cmn.
+            beam_size: how many unfinished translations are kept while decoding, 1 (greedy) to 8.
+            translation: leave empty to let the model translate; a given translation is scored by the model instead.
+        """
+        return _told(translate, runs, text, target, beam_size, translation)
+
+    def attention_endpoint(
+        text: str,
+        target: str = "fra",
+        beam_size: int = 4,
+        kind: str = "cross",
+        layer: int = 0,
+        head: str = "mean",
+        translation: str = "",
+    ) -> dict[str, Any]:
+        """One attention map of a translation, as weights[query][key] with the tokens of both sides.
+
+        Parameters:
+            text: the English sentence.
+            target: code of the language to translate into, such as fra or cmn.
+            beam_size: how many unfinished translations are kept while decoding, 1 (greedy) to 8.
+            kind: encoder_self, decoder_self or cross.
+            layer: layer, counted from 0.
+            head: a head, counted from 0, or mean or max over the heads.
+            translation: leave empty to let the model translate; for a given translation, its maps are returned.
+        """
+        return _told(attention, runs, text, target, beam_size, kind, layer, head, translation)
+
+    gr.api(translate_endpoint, api_name="translate", concurrency_id="model", concurrency_limit=1)
+    gr.api(attention_endpoint, api_name="attention", concurrency_id="model", concurrency_limit=1)
+
+
+def _told(fn: Any, *args: Any) -> dict[str, Any]:
+    try:
+        return fn(*args)
+    except AtlasError as error:
+        raise gr.Error(error_text("en", error.code, error.params), print_exception=False) from None

@@ -1,0 +1,113 @@
+"""What a page or an API client sent, checked. Any client can send any value, whatever the controls on the screen allow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from model.errors import InvalidSettingError
+from viz.text import known_language
+
+if TYPE_CHECKING:
+    from model.translator import AttentionTrace
+
+KINDS = ("encoder_self", "decoder_self", "cross")
+ROWS = ("predicted", "read")
+AGGREGATES = ("mean", "max")
+
+
+def whole_number(name: str, value: object, low: int, high: int) -> int:
+    """`value` if it is a whole number between `low` and `high`, both included. Raises InvalidSettingError otherwise."""
+    if isinstance(value, float) and value.is_integer():  # JavaScript knows no integers
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise InvalidSettingError(name, value, f"a whole number from {low} to {high}")
+    return value
+
+
+def one_of(name: str, value: object, allowed: tuple[str, ...]) -> str:
+    """`value` if it is one of `allowed`. Raises InvalidSettingError otherwise."""
+    if not isinstance(value, str) or value not in allowed:
+        raise InvalidSettingError(name, value, ", ".join(allowed))
+    return value
+
+
+def as_mapping(value: object) -> Mapping[str, object]:
+    """The store of a page, or nothing for anything else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def language_of(store: object) -> str:
+    """The language a page asks for; English if it names none that there is."""
+    return known_language(as_mapping(store).get("lang"))
+
+
+def maps_of(trace: AttentionTrace, kind: str) -> np.ndarray:
+    """The maps of one kind, float32 [layer, head, query, key]."""
+    return {"encoder_self": trace.encoder_self_attention, "decoder_self": trace.decoder_self_attention, "cross": trace.cross_attention}[kind]
+
+
+@dataclass(frozen=True)
+class MapChoice:
+    """One map: a kind, a layer, a head or an aggregate over heads, and how its rows are named."""
+
+    kind: str
+    layer: int
+    head: int | str
+    rows: str = "predicted"
+
+    @classmethod
+    def checked(cls, trace: AttentionTrace, kind: object, layer: object, head: object, rows: object = "predicted") -> MapChoice:
+        """A choice that this trace has. Encoder and decoder may differ in layers and heads, so each kind is checked against its own array.
+
+        Raises InvalidSettingError with what is possible.
+        """
+        kind = one_of("kind", kind, KINDS)
+        num_layers, num_heads = maps_of(trace, kind).shape[:2]
+        layer = whole_number("layer", layer, 0, num_layers - 1)
+        if isinstance(head, str) and head in AGGREGATES:
+            pass
+        elif isinstance(head, str):
+            raise InvalidSettingError("head", head, f"{', '.join(AGGREGATES)} or a whole number from 0 to {num_heads - 1}")
+        else:
+            head = whole_number("head", head, 0, num_heads - 1)
+        return cls(kind, layer, head, one_of("rows", rows, ROWS))
+
+    @classmethod
+    def from_page(cls, store: object, trace: AttentionTrace) -> MapChoice:
+        """The choice in a page's store. Raises InvalidSettingError."""
+        store = as_mapping(store)
+        return cls.checked(trace, store.get("kind"), store.get("layer"), store.get("head"), store.get("rows", "predicted"))
+
+    @classmethod
+    def first(cls, trace: AttentionTrace) -> MapChoice:
+        """What the page opens with: cross-attention, last layer, mean of its heads."""
+        return cls("cross", trace.cross_attention.shape[0] - 1, "mean")
+
+    def weights(self, trace: AttentionTrace) -> np.ndarray:
+        """float32 [query, key] of this choice. Rows of a head or of the mean sum to 1, rows of the maximum need not."""
+        layer = maps_of(trace, self.kind)[self.layer]
+        if self.head == "mean":
+            return layer.mean(axis=0)
+        if self.head == "max":
+            return layer.max(axis=0)
+        return layer[self.head]
+
+    def row_tokens(self, trace: AttentionTrace) -> tuple[str, ...]:
+        """Names of the rows: row t of a decoder or cross map reads tgt_in_tokens[t] and predicts tgt_out_tokens[t]."""
+        if self.kind == "encoder_self":
+            return trace.src_tokens
+        return trace.tgt_out_tokens if self.rows == "predicted" else trace.tgt_in_tokens
+
+    def column_tokens(self, trace: AttentionTrace) -> tuple[str, ...]:
+        """Names of the columns: what is looked at is always what was read."""
+        return trace.tgt_in_tokens if self.kind == "decoder_self" else trace.src_tokens
+
+
+def read_cell(data: object, num_rows: int, num_columns: int) -> tuple[int, int]:
+    """Row and column of a cell_click or cell_hover event of a PlotlyView. Raises InvalidSettingError for anything outside the picture."""
+    data = as_mapping(data)
+    return whole_number("row", data.get("row"), 0, num_rows - 1), whole_number("column", data.get("column"), 0, num_columns - 1)

@@ -1,0 +1,203 @@
+"""The Translate tab: a sentence, its translation, and any one of its attention maps.
+
+Handlers first: plain functions that take what the page sent and return what the page shows, callable without a browser.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import gradio as gr
+
+from model.errors import AtlasError
+from viz.components import PlotlyView
+from viz.page import report_end, static_block
+from viz.panels.choice import MapChoice, as_mapping, language_of
+from viz.panels.map_figure import map_view
+from viz.panels.notice import notice
+from viz.panels.reading import result_value
+from viz.runs import BEAM_SIZES, Request, Run, RunCache
+from viz.text import say
+
+EXAMPLES = (
+    "I am a student.",
+    "I love you.",
+    "The cat sat on the mat because it was tired.",
+    "We will not go to the beach tomorrow.",
+)
+
+
+class EmptyGivenError(AtlasError):
+    """The visitor asked for the maps of their own translation and wrote none."""
+
+    code = "empty_given"
+
+    def __init__(self) -> None:
+        super().__init__("Write a translation first, then ask for its maps.")
+
+
+# --- handlers ---
+
+
+def request_of(text: object, store: object, given: object = None) -> Request:
+    """What the page asks for. Raises InvalidSettingError; the text itself is checked by the model."""
+    store = as_mapping(store)
+    return Request(text, store.get("target"), store.get("beam_size", 4), given)
+
+
+def show_run(runs: RunCache, request: Request, store: object) -> tuple[Any, Any, Any]:
+    """Message, result and map of a run; on an error the message alone, and what was shown stays."""
+    try:
+        run = runs.get(request)
+        choice = MapChoice.from_page(store, run.trace)
+        return None, result_value(run), map_view(run, choice, (language_of(store),))
+    except Exception as error:
+        return notice(error), gr.skip(), gr.skip()
+
+
+def translate(runs: RunCache, text: str, store: object) -> tuple[Any, Any, Any]:
+    """The visitor stopped typing: translate, and draw the chosen map."""
+    try:
+        request = request_of(text, store)
+    except AtlasError as error:
+        return notice(error), gr.skip(), gr.skip()
+    return show_run(runs, request, store)
+
+
+def force(runs: RunCache, text: str, given: str, store: object) -> tuple[Any, Any, Any]:
+    """The visitor gave a translation: the model reads it (teacher forcing) instead of writing one."""
+    try:
+        if not isinstance(given, str) or not given.strip():
+            raise EmptyGivenError
+        request = request_of(text, store, given)
+    except AtlasError as error:
+        return notice(error), gr.skip(), gr.skip()
+    return show_run(runs, request, store)
+
+
+def draw(runs: RunCache, result: object, store: object) -> tuple[Any, Any, Any]:
+    """Another map of the run on the screen. Never runs the model: if the run has left the cache, the page is told to ask again."""
+    try:
+        run = runs.find(Request.from_page(as_mapping(result).get("request")))
+        if run is None:
+            return gr.skip(), {**as_mapping(result), "stale": time.time()}, gr.skip()
+        choice = MapChoice.from_page(store, run.trace)
+        return None, gr.skip(), map_view(run, choice, (language_of(store),))
+    except Exception as error:
+        return notice(error), gr.skip(), gr.skip()
+
+
+# --- layout ---
+
+_OPTIONS = """
+<div class="options">
+  <div class="examples"><span class="faint" data-t="examples.label"></span> <span data-examples></span></div>
+  <div class="settings">
+    <div class="setting"><span class="setting-name" data-t="target.into"></span>
+      <div class="segments" role="radiogroup" data-t-label="target.label" data-targets></div></div>
+    <div class="setting" data-t-title="beam.help"><span class="setting-name" data-t="beam.label"></span>
+      <div class="segments" role="radiogroup" data-t-label="beam.label" data-beams></div></div>
+  </div>
+</div>
+"""
+_NOTICE = '<div class="notice" role="alert" hidden></div>'
+_RESULT = """
+<section class="result" data-t-label="result.label">
+  <p class="words" dir="auto" aria-live="polite" data-words></p>
+  <p class="status" data-status></p>
+  <div class="progress" aria-hidden="true"></div>
+</section>
+"""
+_GIVEN_TOGGLE = """
+<button type="button" class="toggle" aria-expanded="false" aria-controls="given-area" data-t="given.summary"></button>
+"""
+_GIVEN_BUTTONS = """
+<div class="given-actions">
+  <button type="button" class="quiet" data-show data-t="given.show"></button>
+  <button type="button" class="plain" data-back data-t="given.back" hidden></button>
+  <p class="faint" data-t="given.help"></p>
+</div>
+"""
+_MAP_HEAD = """
+<div class="map-head">
+  <div class="kinds" role="radiogroup" data-t-label="kind.label" data-kinds></div>
+  <h2 data-part="heading"></h2>
+</div>
+"""
+_MAP_OPTIONS = """
+<div class="map-options">
+  <div class="option"><span class="option-name" data-t="layer.label"></span>
+    <div class="chips" role="radiogroup" data-t-label="layer.label" data-layers></div></div>
+  <div class="option"><span class="option-name" data-t="head.label"></span>
+    <div class="chips" role="radiogroup" data-t-label="head.label" data-heads></div></div>
+  <div class="option" data-rows-group data-t-title="rows.help"><span class="option-name" data-t="rows.label"></span>
+    <div class="lines" role="radiogroup" data-t-label="rows.label" data-rows></div></div>
+</div>
+"""
+_MAP_FOOT = """
+<div class="map-foot">
+  <p class="caption" data-part="caption"></p>
+  <p class="caveat" data-t="caveat"></p>
+  <details><summary data-t="more.open"></summary>
+    <p data-part="paragraph"></p>
+    <p class="formula">Attention(<i>Q</i>, <i>K</i>, <i>V</i>) = softmax( <i>QK</i><sup>⊤</sup> / √<i>d<sub>k</sub></i><span data-mask hidden> +
+      <i>M</i></span> ) <i>V</i><span data-mask hidden>,&emsp;<i>M<sub>ij</sub></i> = 0 (<i>j</i> ≤ <i>i</i>), −∞ (<i>j</i> &gt; <i>i</i>)</span></p>
+    <p class="faint" data-t="more.where"></p>
+  </details>
+</div>
+"""
+
+
+def build(runs: RunCache, bridge: gr.HTML, targets: tuple[str, ...]) -> gr.HTML:
+    """Lays the tab out inside the current Blocks and wires it. Returns the component that holds the result, for other tabs."""
+    recorded = runs.recorded
+    first_map = None if recorded is None else map_view(recorded, MapChoice.first(recorded.trace), ("en", "zh"))
+    first_notice = notice(runs.problem) if runs.problem else None
+
+    with gr.Column(elem_id="sentence-area"):
+        sentence = gr.Textbox(
+            recorded.translation.source_text if recorded else "",
+            label=say("en", "sentence.label"),
+            show_label=False,
+            container=False,
+            lines=1,
+            max_lines=6,
+            elem_id="sentence",
+        )
+        choices = {"examples": list(EXAMPLES), "targets": list(targets), "beams": list(BEAM_SIZES)}
+        static_block(_OPTIONS, "atlas.options(element, props)", "options", choices)
+        message = static_block(_NOTICE, "atlas.complain = atlas.notice(element, props, watch)", "notice", first_notice)
+        result = static_block(_RESULT, "atlas.resultView(element, props, watch)", "result", result_value(recorded) if recorded else None)
+        static_block(_GIVEN_TOGGLE, "atlas.givenToggle(element)", "given-toggle")
+        with gr.Column(elem_id="given-area"):
+            given = gr.Textbox(
+                label=say("en", "given.label"), show_label=False, container=False, lines=1, max_lines=4, elem_id="given"
+            )
+            static_block(_GIVEN_BUTTONS, "atlas.givenView(element)", "given-buttons")
+    with gr.Column(elem_id="map-area"):
+        static_block(_MAP_HEAD, "atlas.mapControls(element); atlas.mapWords(element)", "map-head")
+        picture = PlotlyView(first_map, label_key="map.label", elem_id="map")
+        static_block(_MAP_OPTIONS, "atlas.mapControls(element)", "map-options")
+        static_block(_MAP_FOOT, "atlas.mapWords(element)", "map-foot")
+
+    def on_translate(text: str, store: dict) -> tuple[Any, Any, Any]:
+        return translate(runs, text, store)
+
+    def on_force(text: str, own: str, store: dict) -> tuple[Any, Any, Any]:
+        return force(runs, text, own, store)
+
+    def on_draw(shown: dict, store: dict) -> tuple[Any, Any, Any]:
+        return draw(runs, shown, store)
+
+    quiet = {"show_progress": "hidden", "trigger_mode": "always_last", "api_visibility": "private"}
+    shown = [message, result, picture]
+    model_events = {"concurrency_id": "model", "concurrency_limit": 1, **quiet}
+    events = (
+        bridge.translate(on_translate, [sentence, bridge], shown, **model_events),
+        bridge.force(on_force, [sentence, given, bridge], shown, **model_events),
+        bridge.draw(on_draw, [result, bridge], shown, concurrency_id="draw", concurrency_limit=8, **quiet),
+    )
+    for event in events:
+        report_end(event)
+    return result

@@ -1,0 +1,156 @@
+"""Runs of the model for many visitors: one model, one lock, one cache that is bounded in bytes.
+
+A run is a translation with its attention maps. It is found by what was asked (`Request`), never by who asked, so no visitor can
+see another one's sentence without typing it, and nothing of a visitor is kept in a session.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from cachetools import LRUCache
+
+from model.errors import AtlasError, InvalidSettingError
+
+if TYPE_CHECKING:
+    from model.translator import AttentionTrace, Translation, Translator
+
+MAX_CACHE_BYTES = 256 * 2**20
+BEAM_SIZES = (1, 2, 4, 8)
+
+try:  # On a Hugging Face ZeroGPU Space the GPU exists only inside a function that is marked so.
+    from spaces import GPU as _gpu  # type: ignore[import-not-found]
+
+    on_gpu = _gpu(duration=15)
+except ImportError:
+
+    def on_gpu(fn: Callable) -> Callable:
+        return fn
+
+
+class NoModelError(AtlasError):
+    """There is no model to run; the page shows recorded pictures only."""
+
+    code = "no_model"
+
+    def __init__(self) -> None:
+        super().__init__("No model is loaded, so nothing can be translated.")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What decides a run: the text, the target language, the beam size, and a given translation if there is one."""
+
+    text: str
+    target: str
+    beam_size: int = 4
+    given: str | None = None
+    recorded: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("text", "target"):
+            if not isinstance(getattr(self, name), str):
+                raise InvalidSettingError(name, getattr(self, name), "text")
+        if self.given is not None and not isinstance(self.given, str):
+            raise InvalidSettingError("given", self.given, "text")
+        if isinstance(self.beam_size, bool) or not isinstance(self.beam_size, int) or not 1 <= self.beam_size <= max(BEAM_SIZES):
+            raise InvalidSettingError("beam_size", self.beam_size, f"a whole number from 1 to {max(BEAM_SIZES)}")
+
+    @classmethod
+    def from_page(cls, value: object) -> Request:
+        """The request a page sends back for the run it shows. Raises InvalidSettingError for anything that is not one."""
+        if not isinstance(value, Mapping):
+            raise InvalidSettingError("request", type(value).__name__, "what the page was given")
+        given = value.get("given")
+        return cls(value.get("text"), value.get("target"), value.get("beam_size", 4), given, value.get("recorded") is True)
+
+    def as_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One pass of the model: translation, its maps, and the seconds both took on this server."""
+
+    request: Request
+    translation: Translation
+    trace: AttentionTrace
+    seconds: float
+
+    @property
+    def badge(self) -> str:
+        """"recorded", "given" or "live": where these numbers come from."""
+        if self.request.recorded:
+            return "recorded"
+        return "live" if self.request.given is None else "given"
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the three maps, and a round sum for everything else."""
+        maps = (self.trace.encoder_self_attention, self.trace.decoder_self_attention, self.trace.cross_attention)
+        return sum(each.nbytes for each in maps) + 4096
+
+
+class RunCache:
+    """Runs of one translator, computed once and kept while there is room. All methods may be called from any thread.
+
+    translator: the model, or None with `problem` saying why there is none. recorded: a saved run that is always found.
+    """
+
+    def __init__(
+        self,
+        translator: Translator | None,
+        recorded: Run | None = None,
+        problem: AtlasError | None = None,
+        max_bytes: int = MAX_CACHE_BYTES,
+    ) -> None:
+        self.translator = translator
+        self.recorded = recorded
+        self.problem = problem if translator is None else None
+        self._runs: LRUCache[Request, Run] = LRUCache(max_bytes, getsizeof=lambda run: run.num_bytes)
+        self._runs_lock = threading.Lock()  # the table, held for microseconds
+        self._model_lock = threading.Lock()  # the model, held for a whole pass
+        self._compute = on_gpu(self._compute_run)
+
+    def ready(self) -> Translator:
+        """The translator. Raises the reason why there is none."""
+        if self.translator is None:
+            raise self.problem or NoModelError()
+        return self.translator
+
+    def find(self, request: Request) -> Run | None:
+        """The run if it is at hand. Never runs the model."""
+        if request.recorded:
+            return self.recorded
+        with self._runs_lock:
+            return self._runs.get(request)
+
+    def get(self, request: Request) -> Run:
+        """The run, computed if need be. Raises the typed errors of `model.errors`, and NoModelError or the reason there is no model."""
+        run = self.find(request)
+        if run is not None:
+            return run
+        if request.recorded:
+            raise NoModelError()
+        self.ready()
+        with self._model_lock:
+            run = self.find(request)  # somebody else may have asked the same while we waited
+            if run is None:
+                run = self._compute(request)
+                with self._runs_lock:
+                    if run.num_bytes <= self._runs.maxsize:
+                        self._runs[request] = run
+        return run
+
+    def _compute_run(self, request: Request) -> Run:
+        start = time.perf_counter()
+        if request.given is None:
+            translation = self.translator.translate(request.text, request.target, request.beam_size)
+        else:
+            translation = self.translator.force(request.text, request.given, request.target)
+        trace = self.translator.trace(translation)
+        return Run(request, translation, trace, time.perf_counter() - start)

@@ -1,0 +1,60 @@
+/* Part 2: controls. A row of choices is a real radio group, so arrow keys, focus and screen readers work by themselves. */
+(() => {
+  let serial = 0;
+
+  /* Fills `host` (role=radiogroup) with options [{value, label, title, className}] and marks `chosen`.
+   * `onPick(value)` gets the original value, not its string. Nothing is rebuilt when nothing changed, so focus stays. */
+  atlas.choices = (host, options, chosen, onPick) => {
+    const shape = JSON.stringify(options);
+    if (host.dataset.shape !== shape) {
+      const focused = host.contains(document.activeElement) ? document.activeElement.value : null;
+      const name = host.dataset.name || (host.dataset.name = `choice-${serial++}`);
+      host.replaceChildren(...options.map((option, index) => {
+        const label = atlas.make("label", `choice ${option.className || ""}`);
+        const input = atlas.make("input");
+        input.type = "radio";
+        input.name = name;
+        input.value = String(index);
+        if (option.title) label.title = option.title;
+        if (option.spoken) input.setAttribute("aria-label", option.spoken);
+        input.addEventListener("change", () => host.onPick(host.options[index].value));
+        label.append(input, atlas.make("span", "", option.label));
+        return label;
+      }));
+      host.dataset.shape = shape;
+      if (focused !== null) host.querySelector(`input[value="${focused}"]`)?.focus();
+    }
+    host.options = options;
+    host.onPick = onPick;
+    options.forEach((option, index) => {
+      host.children[index].firstChild.checked = option.value === chosen;
+    });
+  };
+
+  /* A message area: {code, params} from Python or from here, worded in the current language. Returns the function that shows one. */
+  atlas.notice = (element, props, watch) => {
+    const area = element.querySelector("[role=alert]");
+    let problem = props.value || null;
+    const show = () => {
+      area.hidden = !problem;
+      if (!problem) return area.replaceChildren();
+      const key = atlas.has(`error.${problem.code}`) ? `error.${problem.code}` : "error.unexpected";
+      const params = {...problem.params};
+      for (const [name, value] of Object.entries(params)) if (Array.isArray(value)) params[name] = value.join(", ");
+      area.textContent = atlas.say(key, params);
+    };
+    const complain = (next) => {
+      problem = next;
+      show();
+    };
+    watch("value", () => complain(props.value || null));
+    atlas.onChange(["lang"], show);
+    show();
+    return complain;
+  };
+
+  /* Sets text only where it changed, so that a selection or a screen reader is not disturbed. */
+  atlas.fill = (node, content) => {
+    if (node && node.textContent !== content) node.textContent = content;
+  };
+})();

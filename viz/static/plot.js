@@ -1,0 +1,118 @@
+/* Part 3: PlotlyView. One Plotly plot that lives as long as its component.
+ *
+ * props.value is JSON text: {language: {alt, figure}}. The figure carries layout.meta with the colours of both themes.
+ */
+(() => {
+  /* Resolves when the script of window.Plotly has run; there is one script tag for the whole page. */
+  let ready = null;
+  const whenPlotly = () => ready || (ready = new Promise((resolve, reject) => {
+    if (window.Plotly) return resolve(window.Plotly);
+    const script = document.querySelector("script[data-plotly]");
+    if (!script) return reject(new Error("no plotly script"));
+    script.addEventListener("load", () => resolve(window.Plotly));
+    script.addEventListener("error", () => reject(new Error("plotly did not load")));
+    const poll = setInterval(() => window.Plotly && (clearInterval(poll), resolve(window.Plotly)), 100);
+  }));
+
+  /* Applies one theme's colours, which travel as flat attribute paths ("xaxis.tickfont.color", "shapes[0].line.color"). */
+  const setPath = (target, path, value) => {
+    const keys = path.match(/[^.[\]]+/g);
+    const last = keys.pop();
+    let node = target;
+    keys.forEach((key) => (node = node[key] ??= {}));
+    node[last] = value;
+  };
+  const themed = (layout, dark) => {
+    const paths = layout.meta?.theme?.[dark ? "dark" : "light"] || {};
+    for (const [path, value] of Object.entries(paths)) setPath(layout, path, value);
+    return layout;
+  };
+
+  const config = {displaylogo: false, responsive: false, showTips: false, doubleClick: "reset", displayModeBar: false};
+  const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
+
+  atlas.plotView = ({element, props, trigger, watch, events}) => {
+    const frame = element.querySelector(".plot-frame");
+    const plot = element.querySelector(".plot");
+    const words = element.querySelector("figcaption");
+    let dirty = false;
+    let drawing = Promise.resolve();
+    let hovered = "";
+
+    /* Parsed anew for every drawing: Plotly keeps and changes what it is given. */
+    const current = () => {
+      const figures = props.value ? JSON.parse(props.value) : {};
+      return figures[atlas.state.lang] || Object.values(figures)[0];
+    };
+
+    /* Width: the frame's, but no narrower than the figure can be read (then the frame scrolls) and no wider than it looks right.
+     * Height: the figure's own, but at least what CSS reserves, so that short sentences fill the place kept for long ones. */
+    const reserved = parseFloat(getComputedStyle(frame).minHeight) || 0;
+    const size = (layout) => {
+      const {min_width = 0, min_height = 0, max_width = Infinity} = layout.meta || {};
+      const height = Math.max(reserved, min_height);
+      const stretch = min_height ? height / min_height : 1;
+      return {width: Math.max(min_width, Math.min(frame.clientWidth, max_width * stretch)), height};
+    };
+
+    const draw = () => {
+      const view = current();
+      dirty = !frame.clientWidth; // in a tab that is not open: drawn when it is revealed
+      if (!view || dirty) return;
+      drawing = drawing.then(whenPlotly).then(async (Plotly) => {
+        const layout = themed(view.figure.layout, atlas.isDark());
+        Object.assign(layout, size(layout), {autosize: false});
+        await Plotly.react(plot, view.figure.data, layout, config);
+        plot.dataset.drawn = String(Number(plot.dataset.drawn || 0) + 1);
+        frame.setAttribute("aria-label", atlas.say(props.label_key));
+        words.textContent = view.alt;
+        listen();
+        if (!window.atlasFirstPicture) window.atlasFirstPicture = performance.now();
+      }).catch((error) => {
+        if (!window.Plotly) words.parentNode.dataset.problem = atlas.say("error.plotly");
+        else console.error(error);
+      });
+    };
+
+    /* Events carry integers only; Python checks them again. */
+    const listen = () => {
+      if (plot.dataset.listening) return;
+      plot.dataset.listening = "1";
+      const cell = (event) => {
+        const point = event.points[0];
+        const [row, column] = Array.isArray(point.pointNumber) ? point.pointNumber : [point.curveNumber, point.pointNumber];
+        return {row, column, trace: point.curveNumber};
+      };
+      plot.on("plotly_click", (event) => trigger(events[0], cell(event)));
+      plot.on("plotly_hover", (event) => {
+        const where = cell(event);
+        const key = `${where.trace},${where.row},${where.column}`;
+        if (key !== hovered) trigger(events[1], where);
+        hovered = key;
+      });
+    };
+
+    const resize = atlas.debounce(60, () => {
+      if (!frame.clientWidth || !props.value) return;
+      const layout = plot._fullLayout;
+      if (!layout || dirty) return draw();
+      const wanted = size(plot.layout || {});
+      if (Math.abs(layout.width - wanted.width) > 1 || Math.abs(layout.height - wanted.height) > 1) window.Plotly.relayout(plot, wanted);
+    });
+    const observer = new ResizeObserver(resize);
+    observer.observe(frame);
+
+    const stop = [atlas.onChange(["lang"], draw), atlas.onTheme(draw), () => observer.disconnect()];
+    /* Removed from the page: give back Plotly's listeners and memory. */
+    const gone = new MutationObserver(() => setTimeout(() => {
+      if (element.isConnected) return;
+      gone.disconnect();
+      stop.forEach((end) => end());
+      if (window.Plotly && plot._fullLayout) window.Plotly.purge(plot);
+    }));
+    gone.observe(document.body, {childList: true, subtree: true});
+
+    watch("value", draw);
+    draw();
+  };
+})();

@@ -1,0 +1,255 @@
+/* Part 4: the Translate tab. The sentence box, its options, the translation, and the choice of map.
+ *
+ * Flow: the visitor stops typing -> send("translate") -> Python answers with a result (value of #result) and a figure (#map).
+ * Choosing another kind, layer or head -> send("draw") -> a figure. An error fills #notice and leaves everything else as it was.
+ */
+(() => {
+  const {state, set, onChange, say, has, make, send} = atlas;
+  const TYPING_PAUSE = 400; // ms
+  const SLOW = 350; // ms until the progress line shows
+
+  Object.assign(state, {target: null, beam_size: 4, kind: "cross", layer: 99, head: "mean", rows: "predicted"});
+
+  /* ---- what is on the screen now, and requests under way ---- */
+  let result = null;
+  let pending = 0;
+  let slowTimer = 0;
+  const resultListeners = new Set();
+  atlas.onResult = (listener) => resultListeners.add(listener);
+  atlas.result = () => result;
+
+  const begin = (event) => {
+    pending += 1;
+    clearTimeout(slowTimer);
+    slowTimer = setTimeout(() => document.body.classList.add("atlas-working"), SLOW);
+    send(event);
+  };
+  /* Gradio calls one of these when an event has ended. Handlers of ours do not fail (they answer with a message), so a failure
+   * means that the server was full or is gone. */
+  const settled = () => {
+    pending = Math.max(0, pending - 1);
+    if (pending) return;
+    clearTimeout(slowTimer);
+    document.body.classList.remove("atlas-working");
+  };
+  atlas.succeeded = settled;
+  atlas.failed = () => {
+    settled();
+    atlas.complain({code: "busy", params: {}});
+  };
+  atlas.begin = begin;
+
+  /* ---- the sentence ---- */
+  let box = null;
+  const translateSoon = atlas.debounce(TYPING_PAUSE, () => begin("translate"));
+  const translateNow = () => {
+    translateSoon.cancel();
+    begin("translate");
+  };
+  /* Writes into Gradio's text box the way a keyboard would, so that Gradio knows it too. */
+  const write = (area, value) => {
+    Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, "value").set.call(area, value);
+    area.dispatchEvent(new Event("input", {bubbles: true}));
+  };
+  const adoptBox = (area, labelKey, placeholderKey) => {
+    area.dir = "auto";
+    area.spellcheck = false;
+    area.dataset.tLabel = labelKey;
+    area.dataset.tPlaceholder = placeholderKey;
+    area.setAttribute("aria-label", say(labelKey));
+    area.setAttribute("placeholder", say(placeholderKey));
+  };
+  atlas.whenPresent("#sentence textarea", (area) => {
+    box = area;
+    adoptBox(area, "sentence.label", "sentence.placeholder");
+    let composing = false;
+    area.addEventListener("compositionstart", () => (composing = true));
+    area.addEventListener("compositionend", () => {
+      composing = false;
+      translateSoon();
+    });
+    area.addEventListener("input", () => composing || translateSoon());
+    area.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      translateNow();
+    });
+  });
+
+  /* ---- examples, target language, beam ---- */
+  atlas.options = (element, props) => {
+    const {examples, targets, beams} = props.value;
+    if (!state.target) state.target = targets[0];
+    const list = element.querySelector("[data-examples]");
+    examples.forEach((example) => {
+      const button = make("button", "example", example);
+      button.type = "button";
+      button.lang = "en";
+      button.addEventListener("click", () => {
+        write(box, example);
+        translateNow();
+        box.focus({preventScroll: true});
+      });
+      list.append(button);
+    });
+    const show = () => {
+      const name = (code) => (has(`target.${code}`) ? say(`target.${code}`) : code);
+      atlas.choices(element.querySelector("[data-targets]"), targets.map((value) => ({value, label: name(value)})), state.target,
+        (target) => set({target}));
+      atlas.choices(element.querySelector("[data-beams]"), beams.map((value) => ({value, label: String(value)})), state.beam_size,
+        (beam_size) => set({beam_size}));
+    };
+    onChange(["lang", "target", "beam_size"], show);
+    onChange(["target", "beam_size"], () => begin(result?.badge === "given" ? "force" : "translate"));
+    atlas.applyText(element);
+    show();
+  };
+
+  /* ---- the translation ---- */
+  const percent = (p) => (p < 0.01 ? "<1%" : `${Math.round(p * 100)}%`);
+  const wordNode = (word) => {
+    const node = make("span", `word${word.special ? " special" : ""}${word.spaced ? " spaced" : ""}`);
+    node.append(make("span", "word-text", word.special ? say("result.end") : word.text));
+    const probability = make("span", "word-probability");
+    const bar = make("i");
+    bar.style.setProperty("--p", word.probability.toFixed(3));
+    probability.append(bar, make("span", "", percent(word.probability)));
+    node.append(probability);
+    node.title = word.pieces.map((piece) => say("result.probability", {token: piece.token, value: piece.probability.toFixed(4)})).join("\n");
+    return node;
+  };
+  const showResult = (element) => {
+    const line = element.querySelector("[data-words]");
+    const status = element.querySelector("[data-status]");
+    if (!result) {
+      line.replaceChildren(make("span", "faint", say("result.empty")));
+      status.replaceChildren();
+      return;
+    }
+    line.lang = {fra: "fr", cmn: "zh-CN", deu: "de", spa: "es"}[result.request.target] || "";
+    line.replaceChildren(...result.words.map(wordNode));
+    const badge = make("span", `badge ${result.badge}`, say(`status.${result.badge}`));
+    badge.title = say(`status.${result.badge}.help`);
+    const facts = [badge, make("span", "", say("status.log_prob", {value: result.log_prob.toFixed(2).replace("-", "−")}))];
+    if (result.badge !== "recorded") facts.push(make("span", "", say("status.seconds", {value: result.seconds.toFixed(2)})));
+    if (!result.finished) facts.push(make("span", "", say("result.unfinished")));
+    status.replaceChildren(...facts);
+  };
+  atlas.resultView = (element, props, watch) => {
+    const take = () => {
+      if (props.value?.stale) return begin(props.value.badge === "given" ? "force" : "translate"); // the server has let it go
+      result = props.value || null;
+      fit();
+      showResult(element);
+      resultListeners.forEach((listener) => listener());
+    };
+    onChange(["lang"], () => showResult(element));
+    watch("value", take);
+    atlas.applyText(element);
+    take();
+  };
+
+  /* ---- a translation of the visitor's own ---- */
+  atlas.whenPresent("#given textarea", (area) => {
+    adoptBox(area, "given.label", "given.placeholder");
+    area.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      begin("force");
+    });
+  });
+  atlas.givenToggle = (element) => {
+    const button = element.querySelector("button");
+    button.addEventListener("click", () => {
+      const open = document.body.classList.toggle("atlas-giving");
+      button.setAttribute("aria-expanded", String(open));
+      if (open) document.querySelector("#given textarea")?.focus();
+    });
+    atlas.applyText(element);
+  };
+  atlas.givenView = (element) => {
+    element.querySelector("[data-show]").addEventListener("click", () => begin("force"));
+    element.querySelector("[data-back]").addEventListener("click", translateNow);
+    const show = () => {
+      element.querySelector("[data-back]").hidden = result?.badge !== "given";
+    };
+    resultListeners.add(show);
+    atlas.applyText(element);
+    show();
+  };
+
+  /* ---- which map ---- */
+  const KINDS = ["encoder_self", "decoder_self", "cross"];
+  const maps = () => result?.maps || {};
+  /* Encoder and decoder may have different numbers of layers and heads: keep the choice inside what this kind has. */
+  const fit = () => {
+    const has_ = maps()[state.kind];
+    if (!has_) return;
+    const patch = {};
+    if (state.layer >= has_.layers) patch.layer = has_.layers - 1;
+    if (typeof state.head === "number" && state.head >= has_.heads) patch.head = has_.heads - 1;
+    Object.assign(state, patch);
+  };
+  onChange(["kind"], fit);
+  onChange(["lang", "kind", "layer", "head", "rows"], () => result && begin("draw"));
+  const range = (count) => Array.from({length: count}, (_, i) => i);
+
+  atlas.mapControls = (element) => {
+    const part = (name, fill) => {
+      const host = element.querySelector(`[data-${name}]`);
+      if (host) fill(host);
+    };
+    const show = () => {
+      const size = maps()[state.kind] || {layers: 0, heads: 0};
+      element.dataset.kind = state.kind;
+      part("kinds", (host) => atlas.choices(host, KINDS.map((value) => ({
+        value, label: say(`kind.${value}.short`), spoken: say(`kind.${value}`), title: say(`kind.${value}.help`), className: value,
+      })), state.kind, (kind) => set({kind})));
+      part("layers", (host) => atlas.choices(host, range(size.layers).map((value) => ({
+        value, label: String(value), spoken: `${say("layer.label")} ${value}`,
+      })), state.layer, (layer) => set({layer})));
+      part("heads", (host) => atlas.choices(host, [
+        {value: "mean", label: say("head.mean"), title: say("head.mean.help")},
+        {value: "max", label: say("head.max"), title: say("head.max.help")},
+        ...range(size.heads).map((value) => ({value, label: String(value), spoken: `${say("head.label")} ${value}`})),
+      ], state.head, (head) => set({head})));
+      /* Encoder rows read and predict nothing: the choice is greyed out, not hidden, so that nothing moves. */
+      const applies = state.kind !== "encoder_self";
+      part("rows-group", (host) => host.toggleAttribute("data-off", !applies));
+      part("rows", (host) => {
+        atlas.choices(host, ["predicted", "read"].map((value) => ({value, label: say(`rows.${value}`)})), state.rows, (rows) => set({rows}));
+        host.querySelectorAll("input").forEach((input) => (input.disabled = !applies));
+      });
+    };
+    onChange(["lang", "kind", "layer", "head", "rows"], show);
+    resultListeners.add(show);
+    atlas.applyText(element);
+    show();
+  };
+
+  /* ---- the words around the map ---- */
+  atlas.mapWords = (element) => {
+    const show = () => {
+      const size = maps()[state.kind] || {layers: 0, heads: 0};
+      const kind = say(`kind.${state.kind}`);
+      const form = typeof state.head === "number" ? "head" : state.head;
+      element.dataset.kind = state.kind;
+      element.querySelectorAll("[data-part]").forEach((node) => {
+        const content = {
+          heading: () => say(`map.heading.${form}`, {kind, layer: state.layer, head: state.head, count: size.heads}),
+          caption: () => {
+            const key = state.kind === "cross" ? `caption.cross.${state.rows}` : `caption.${state.kind}`;
+            return say(key) + (state.head === "max" ? ` ${say("caption.max")}` : "");
+          },
+          paragraph: () => say(`more.${state.kind}`),
+        }[node.dataset.part];
+        if (content) atlas.fill(node, content());
+      });
+      element.querySelectorAll("[data-mask]").forEach((node) => (node.hidden = state.kind !== "decoder_self"));
+    };
+    onChange(["lang", "kind", "layer", "head", "rows"], show);
+    resultListeners.add(show);
+    atlas.applyText(element);
+    show();
+  };
+})();
