@@ -13,6 +13,7 @@ theme, min_width, min_height, max_width (see `viz.figures.frame`). A hover or cl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,10 +21,11 @@ import numpy as np
 import plotly.graph_objects as go
 
 from viz.figures import frame
-from viz.figures.colors import MASK_LINE, THEMES, kind_color, opaque_ramp, ramp
+from viz.figures.colors import MASK_COLOR, MASK_OPACITY, MASK_STROKE_OPACITY, THEMES, kind_color, opaque_ramp, ramp, rgba
 from viz.figures.labels import Label, token_labels
 
 HEADER = 44  # px: what rows and columns are, and the scale, above the map
+MAX_STROKES = 24  # diagonal strokes along a side of a masked map
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ def attention_heatmap(
     over = bool(np.nanmax(z, initial=0) > zmax * (1 + 1e-6))
     top = ("≥ " if over else "") + f"{zmax:.3g}"
     carrier, coloraxis = frame.scale_carrier(ramps, 0, zmax, texts.scale, {0: "0", zmax: top})
+    tokens = f"{texts.query} <b>%{{y}}</b><br>{texts.key} <b>%{{x}}</b>"
     heatmap = go.Heatmap(
         z=z,
         zmin=0,
@@ -89,10 +92,23 @@ def attention_heatmap(
         showscale=False,
         xgap=1,
         ygap=1,
-        hoverongaps=True,
-        hovertemplate=f"{texts.query} <b>%{{y}}</b><br>{texts.key} <b>%{{x}}</b><br>{texts.weight} <b>%{{z:.4f}}</b><extra></extra>",
-        hovertemplatefallback=texts.masked,
+        hoverongaps=False,
+        hovertemplate=f"{tokens}<br>{texts.weight} <b>%{{z:.4f}}</b><extra></extra>",
     )
+    traces = [heatmap, carrier]
+    if hidden.any():
+        # under the weights: it shows, and answers the pointer, only where they have a gap
+        traces.append(
+            go.Heatmap(
+                z=hidden.astype(np.uint8),
+                zmin=0,
+                zmax=1,
+                zorder=-1,
+                colorscale=ramp(MASK_COLOR, MASK_OPACITY),
+                showscale=False,
+                hovertemplate=f"{tokens}<br>{texts.masked}<extra></extra>",
+            )
+        )
     size = _size(rows, columns)
     layout = frame.base_layout(size["height"], uirevision)
     layout |= {
@@ -100,11 +116,11 @@ def attention_heatmap(
         "xaxis": {**frame.hidden_axis([_hover(label, i) for i, label in enumerate(columns)]), "side": "top"},
         "yaxis": frame.hidden_axis([_hover(label, i) for i, label in enumerate(rows)], reverse=True),
         "xaxis2": frame.label_axis(
-            columns, size["column_step"], "x", side="top", anchor="y2", autotickangles=[0, -90], title=frame.axis_title(texts.key_axis)
+            columns, size["column"], "x", side="top", anchor="y2", autotickangles=[0, -90], title=frame.axis_title(texts.key_axis)
         ),
-        "yaxis2": frame.label_axis(rows, size["row_step"], "y", side="left", anchor="x2", title=frame.axis_title(texts.query_axis)),
+        "yaxis2": frame.label_axis(rows, size["row"], "y", side="left", anchor="x2", title=frame.axis_title(texts.query_axis)),
         "coloraxis": coloraxis,
-        "annotations": [frame.note(f"↓ {texts.row}<br>→ {texts.column}", yref="paper", yshift=size["top"] - HEADER)],
+        "title": frame.corner(f"↓ {texts.row}", f"→ {texts.column}"),
         "shapes": _hatching(hidden),
         "meta": {
             "kind": kind,
@@ -114,10 +130,10 @@ def attention_heatmap(
             "min_width": size["min_width"],
             "min_height": size["height"],
             "max_width": size["max_width"],
-            "theme": frame.theme_paths(ramps, notes=1),
+            "theme": frame.theme_paths(ramps),
         },
     }
-    return frame.light(go.Figure(data=[heatmap, carrier], layout=layout))
+    return frame.light(go.Figure(data=traces, layout=layout))
 
 
 def _checked(weights: np.ndarray, num_queries: int, num_keys: int) -> np.ndarray:
@@ -147,42 +163,45 @@ def _hover(label: Label, position: int) -> str:
     return f"{label.hover} · {position}"
 
 
-def _size(rows: Sequence[Label], columns: Sequence[Label]) -> dict[str, int]:
-    """Margins, height, narrowest and widest width in px, and every how many tokens a label stands."""
-    row, column = frame.cell_size(len(rows), 40, 640), frame.cell_size(len(columns), 16, 960)
-    left = 14 + round(frame.TOKEN_SIZE * max(label.width for label in rows))
-    # upright labels need their length above the map, lying ones a line; which it is depends on the page's width
+def _size(rows: Sequence[Label], columns: Sequence[Label]) -> dict[str, float]:
+    """Sizes in px: margins, height, narrowest and widest width, and the least height of a row and width of a column."""
+    # rows keep a line of text each as long as the figure fits a screen or so, then labels are thinned
+    row = max(frame.cell_size(len(rows), 40, 560), frame.cell_size(len(rows), frame.LABEL_PITCH, 960))
+    column = frame.cell_size(len(columns), frame.LABEL_PITCH, 960)
+    left = 20 + round(frame.TOKEN_SIZE * max(label.width for label in rows))
     longest = frame.TOKEN_SIZE * max(label.width for label in columns)
-    top = HEADER + 12 + round(longest if longest > 560 / len(columns) else frame.TOKEN_SIZE)
+    upright = longest if longest * len(columns) > 600 else 0  # Plotly sets labels upright where the page is too narrow for them
+    top = HEADER + 24
     return {
         "left": left,
         "top": top,
-        "height": round(top + row * len(rows) + 10),
+        "height": round(top + upright + row * len(rows) + 10),
         "min_width": max(frame.MIN_SIDE, round(left + column * len(columns) + 12)),
-        "max_width": round(left + max(2 * row, column) * len(columns) + 12),
-        "row_step": frame.label_step(row),
-        "column_step": frame.label_step(column),
+        "max_width": max(frame.MIN_SIDE, round(left + 1.8 * max(row, column) * len(columns) + 12)),
+        "row": row,
+        "column": column,
     }
 
 
 def _hatching(masked: np.ndarray) -> list[dict]:
-    """Diagonal strokes over masked cells, one path for all of them, in data coordinates so that they move with the map.
+    """Diagonal strokes over masked cells, in data coordinates so that they move with the map.
 
-    Strokes of neighbouring cells along one diagonal are joined, so a causal map of n tokens has about 2n strokes, not n².
+    Strokes of neighbouring cells are joined and thinned, so a causal map of n tokens has a few dozen of them, not n².
     """
-    path = []
-    rows, columns = masked.shape
-    for total in range(rows + columns - 1):
-        # cells (q, k) with q + k = total, from bottom left to top right
-        start = None
-        for k in range(max(0, total - rows + 1), min(columns, total + 1) + 1):
-            q = total - k
-            inside = k < columns and q >= 0 and masked[q, k]
-            if inside and start is None:
-                start = k
-            elif not inside and start is not None:
-                path.append(f"M{start - 0.5} {total - start + 0.5}L{k - 0.5} {total - k + 0.5}")
-                start = None
-    if not path:
-        return []
-    return [{"type": "path", "path": "".join(path), "layer": "below", "line": {"width": 1, "color": MASK_LINE}}]
+    num_rows, num_columns = masked.shape
+    strokes = []
+    for total in range(0, num_rows + num_columns - 1, math.ceil(max(masked.shape) / MAX_STROKES)):
+        # the cells with q + k = total, from bottom left to top right
+        first = max(0, total - num_rows + 1)
+        ks = np.arange(first, min(num_columns, total + 1))
+        for start, stop in _runs(masked[total - ks, ks]):
+            left, right = first + start - 0.5, first + stop - 0.5
+            strokes.append(f"M{left} {total - left}L{right} {total - right}")
+    line = {"width": 1, "color": rgba(MASK_COLOR, MASK_STROKE_OPACITY)}
+    return [{"type": "path", "path": "".join(strokes), "layer": "below", "line": line}] if strokes else []
+
+
+def _runs(flags: np.ndarray) -> list[tuple[int, int]]:
+    """Runs of True in a vector, as (start, stop)."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
+    return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]

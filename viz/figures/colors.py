@@ -15,9 +15,9 @@ from dataclasses import dataclass
 ColorScale = list[list[float | str]]
 
 KIND_COLORS: dict[str, str] = {
-    "encoder_self": "#2f6be0",  # blue
-    "decoder_self": "#dd5f12",  # orange
-    "cross": "#0d9a78",  # green
+    "encoder_self": "#2d66dc",  # blue
+    "decoder_self": "#e4620f",  # orange
+    "cross": "#0aa083",  # green
 }
 
 # Ends of the diverging scale of the positional encoding. Neither is the colour of a kind of attention.
@@ -26,7 +26,8 @@ POSITIVE_COLOR = "#b4761a"  # ochre
 
 WAVE_COLORS = (POSITIVE_COLOR, NEGATIVE_COLOR)  # sine, cosine
 
-MASK_LINE = "rgba(128,132,140,0.38)"  # hatching over cells that cannot be attended to: grey shows on both pages
+# Veil and strokes over cells that cannot be attended to. This grey shows on both pages.
+MASK_COLOR, MASK_OPACITY, MASK_STROKE_OPACITY = "#80848c", 0.09, 0.35
 
 
 @dataclass(frozen=True)
@@ -59,9 +60,9 @@ def kind_color(kind: str) -> str:
         raise ValueError(f"Unknown kind of attention {kind!r}; it must be one of {', '.join(KIND_COLORS)}.") from None
 
 
-def ramp(color: str) -> ColorScale:
+def ramp(color: str, opacity: float = 1) -> ColorScale:
     """Plotly colour scale from nothing (the page shows through) to the full colour. Lightness changes evenly and one way only."""
-    return [[0, rgba(color, 0)], [1, rgba(color, 1)]]
+    return [[0, rgba(color, 0)], [1, rgba(color, opacity)]]
 
 
 def opaque_ramp(color: str, theme: Theme) -> ColorScale:

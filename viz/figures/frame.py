@@ -7,6 +7,9 @@ Theme. A figure is built for the light page. All of it that must change on the d
 
 or, before drawing, sets the same paths on the layout. In Python: `figure.plotly_relayout(figure.layout.meta["theme"]["dark"])`.
 
+Double click. The page's plot needs the setting `doubleClick: "autosize"`: under "reset" Plotly goes back to the range of the first
+figure ever drawn there, which is another sentence's.
+
 Size. `layout.height` suits the number of rows; the width is the page's. `layout.meta` holds `min_width` (narrower, and labels would
 run into each other: let the frame scroll), `min_height`, and `max_width` (wider, and cells would be more than twice as wide as high).
 
@@ -24,12 +27,12 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from viz.figures.colors import LIGHT, THEMES, ColorScale
-from viz.figures.labels import Label
+from viz.figures.labels import Label, text_width
 
 FONT = 'system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",sans-serif'
 TOKEN_SIZE = 13  # px
 NOTE_SIZE = 12  # px, the smallest there is
-LABEL_PITCH = 15  # px from one label to the next; where cells are smaller, labels are thinned
+LABEL_PITCH = 16  # px from one label to the next; where cells are smaller, labels are thinned
 MIN_SIDE = 320  # px, the narrowest figure
 
 # Buttons that double what dragging and double-clicking do, or make no sense here.
@@ -57,21 +60,17 @@ def base_layout(height: float, uirevision: str | None) -> dict:
 
 
 def cell_size(count: int, comfortable: float, room: float, smallest: float = 6) -> float:
-    """Side of a cell in px: `comfortable` while `count` of them fit into `room`, then what fits, but legible as long as it can be."""
-    return max(min(comfortable, room / count), min(LABEL_PITCH, 1.5 * room / count), smallest)
-
-
-def label_step(cell: float) -> int:
-    """Every how many positions a label is printed, so that labels keep `LABEL_PITCH`."""
-    return max(1, math.ceil(LABEL_PITCH / cell - 1e-9))
+    """Side of a cell in px: `comfortable` while `count` of them fit into `room`, then what fits, never under `smallest`."""
+    return max(min(comfortable, room / count), smallest)
 
 
 def hidden_axis(hover: Sequence[str], reverse: bool = False) -> dict:
     """Axis that carries the data and, for hover, one text per position; prints nothing."""
-    ends = [-0.5, len(hover) - 0.5]
+    low, high = -0.5, len(hover) - 0.5
     return {
         **_bare_axis(),
-        "range": ends[::-1] if reverse else ends,
+        "range": [high, low] if reverse else [low, high],
+        "autorangeoptions": {"clipmin": low, "clipmax": high},
         "tickmode": "array",
         "tickvals": list(range(len(hover))),
         "ticktext": list(hover),
@@ -79,16 +78,18 @@ def hidden_axis(hover: Sequence[str], reverse: bool = False) -> dict:
     }
 
 
-def label_axis(labels: Sequence[Label], step: int, over: str, **settings: object) -> dict:
-    """Axis that prints every `step`th label over the same range as the axis named `over` ("x" or "y")."""
-    shown = range(0, len(labels), step)
+def label_axis(labels: Sequence[Label], cell: float, over: str, **settings: object) -> dict:
+    """Axis that prints labels over the same range as the axis named `over` ("x" or "y"): all, or every nth if `cell` px is too little."""
+    shown = range(0, len(labels), max(1, math.ceil(LABEL_PITCH / cell - 1e-9)))
     return {
         **_bare_axis(),
         "matches": over,
         "overlaying": over,
         "tickmode": "array",
+        "tickfont": {"size": TOKEN_SIZE if cell >= 20 else NOTE_SIZE},
         "tickvals": list(shown),
         "ticktext": [labels[i].short for i in shown],
+        "ticklabelstandoff": 5,
         "automargin": True,
         **settings,
     }
@@ -96,7 +97,7 @@ def label_axis(labels: Sequence[Label], step: int, over: str, **settings: object
 
 def number_axis(over: str) -> dict:
     """Axis that prints positions as plain numbers over the same range as the axis named `over`."""
-    return {**_bare_axis(), "matches": over, "overlaying": over, "tickformat": "d", "tickfont": {"size": NOTE_SIZE}, "automargin": True}
+    return {**_bare_axis(), "matches": over, "overlaying": over, "tickformat": "d", "ticklabelstandoff": 5, "automargin": True}
 
 
 def axis_title(text: str) -> dict:
@@ -133,11 +134,10 @@ def scale_carrier(
         "orientation": "h",
         "thickness": 6,
         "lenmode": "pixels",
-        "len": 104,
+        "len": round(64 + NOTE_SIZE * text_width(title)),  # the title stands inside it
         "x": 1,
         "xanchor": "right",
-        "xref": "container",
-        "xpad": 14,
+        "xpad": 6,
         "y": 1,
         "yref": "container",
         "yanchor": "top",
@@ -147,9 +147,25 @@ def scale_carrier(
         "tickvals": list(ticks),
         "ticktext": list(ticks.values()),
         "tickfont": {"size": NOTE_SIZE},
-        "title": {"text": title, "side": "top", "font": {"size": NOTE_SIZE}},
+        "title": {"text": title, "side": "right", "font": {"size": NOTE_SIZE}},
     }
     return carrier, {"cmin": low, "cmax": high, "colorscale": ramps["light"], "colorbar": bar}
+
+
+def corner(*sentences: str) -> dict:
+    """What rows and columns are, in quiet text at the top left, as the layout's title: margins make room for it by themselves."""
+    return {
+        "text": "<br>".join(sentences),
+        "font": {"size": NOTE_SIZE, "color": LIGHT.muted},
+        "xref": "container",
+        "x": 0,
+        "xanchor": "left",
+        "yref": "container",
+        "y": 1,
+        "yanchor": "top",
+        "pad": {"l": 12, "t": 20, "b": 8},
+        "automargin": True,
+    }
 
 
 def note(text: str, **settings: object) -> dict:
@@ -183,6 +199,8 @@ def theme_paths(ramps: dict[str, ColorScale] | None = None, notes: int = 0, line
         }
         if ramps:
             paths["coloraxis.colorscale"] = ramps[name]
+            paths["coloraxis.colorbar.tickfont.color"] = paths["coloraxis.colorbar.title.font.color"] = theme.muted
+            paths["title.font.color"] = theme.muted
         paths.update({f"annotations[{i}].font.color": theme.muted for i in range(notes)})
         paths.update(dict.fromkeys(lines, theme.line))
         both[name] = paths

@@ -117,6 +117,10 @@ def _visible(text: str, keep_word_start: bool = False) -> str:
     if text and all(unicodedata.category(c) in _UNSEEN or "\ufe00" <= c <= "\ufe0f" for c in text) and text.strip(" "):
         return " ".join(f"U+{ord(c):04X}" for c in text)
     shown = "".join(_visible_char(c, keep_word_start) for c in text)
+    # a space between two things is seen as it is ("😀 1/4"); at an end, or alone, it needs a sign
+    inner = shown.strip(" ")
+    start = shown.index(inner) if inner else len(shown)
+    shown = SPACE * start + inner + SPACE * (len(shown) - start - len(inner))
     # a combining mark would otherwise land on whatever happens to stand before the label
     return "◌" + shown if shown and unicodedata.category(shown[0]).startswith("M") else shown
 
@@ -125,6 +129,8 @@ def _visible_char(char: str, keep_word_start: bool) -> str:
     code = ord(char)
     if char == WORD_START:
         return char if keep_word_start else SPACE
+    if char == " ":
+        return char
     if char.isspace() and code >= 0x20:
         return SPACE if unicodedata.category(char) == "Zs" else "␤"
     if code < 0x20:

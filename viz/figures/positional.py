@@ -107,7 +107,7 @@ def positional_heatmap(
     if rows is None:
         y2 = frame.number_axis("y")
     else:
-        y2 = frame.label_axis(rows, frame.label_step(row), "y")
+        y2 = frame.label_axis(rows, row, "y")
     height = round(top + row * num_positions + 10)
     figure_layout = frame.base_layout(height, uirevision)
     figure_layout |= {
@@ -117,13 +117,13 @@ def positional_heatmap(
         "xaxis2": {**frame.number_axis("x"), "side": "top", "anchor": "y2", "title": frame.axis_title(texts.dimension_axis)},
         "yaxis2": {**y2, "side": "left", "anchor": "x2", "title": frame.axis_title(texts.position_axis)},
         "coloraxis": coloraxis,
-        "annotations": [frame.note(f"↓ {texts.row}<br>→ {texts.column}", yshift=top - HEADER)],
+        "title": frame.corner(f"↓ {texts.row}", f"→ {texts.column}"),
         "meta": {
             "kind": "positions",
             "layout": layout,
             "min_width": frame.MIN_SIDE,
             "min_height": height,
-            "theme": frame.theme_paths(ramps, notes=1),
+            "theme": frame.theme_paths(ramps),
         },
     }
     return frame.light(go.Figure(data=[heatmap, carrier], layout=figure_layout))
