@@ -80,7 +80,8 @@ def load_state(model: Transformer, state: Mapping[str, Tensor], name: str) -> No
     expected = _state_dict(model)
     missing, unknown = sorted(set(expected) - set(state)), sorted(set(state) - set(expected))
     if missing or unknown:
-        said = [f"{what} {', '.join(keys[:3])}{' ...' if len(keys) > 3 else ''}" for what, keys in (("lacks", missing), ("has unknown", unknown)) if keys]
+        parts = (("lacks", missing), ("has unknown", unknown))
+        said = [f"it {what} {', '.join(keys[:3])}{' ...' if len(keys) > 3 else ''}" for what, keys in parts if keys]
         raise CheckpointCorruptError(name, " and ".join(said))
     with torch.no_grad():
         for key, target in expected.items():

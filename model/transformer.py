@@ -52,8 +52,8 @@ class Transformer(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Embeddings N(0, 1/d_model), so that scaled by sqrt(d_model) they have unit variance and tied logits start near unit variance too;
-        linear maps Xavier-uniform, biases zero."""
+        """Embeddings N(0, 1/d_model): scaled by sqrt(d_model) they have unit variance, and so have the tied logits at the start.
+        Linear maps Xavier-uniform, biases zero."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)

@@ -1,0 +1,1 @@
+"""Training of the embedded translator: `python -m model.training prepare | train | evaluate | export`."""

@@ -1,0 +1,258 @@
+"""The training loop: mixed precision, clipping, data-parallel gradients, and a run folder from which it goes on exactly."""
+
+# B batch, S src_len, T tgt_len, N predicted tokens, D d_model
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from tqdm import tqdm
+
+from model.config import TransformerConfig
+from model.hooks import attention_hook
+from model.masks import padding_mask
+from model.training.batches import Batch, EpochBuilder, bucket, collate, encode_pairs
+from model.training.corpus import Pair
+from model.training.dropout import use_byte_dropout
+from model.training.loss import learning_rate, projected_loss
+from model.transformer import Transformer
+
+STATE_FILE = "state.pt"
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """What a run is trained with. `last_step` and `cooldown_steps` may be changed on resume; the rate is a function of the step alone."""
+
+    batch_tokens: int = 4000
+    peak_rate: float = 1.2e-3
+    warmup_steps: int = 1000
+    last_step: int | None = None
+    cooldown_steps: int = 0
+    smoothing: float = 0.1
+    clip_norm: float = 1.0
+    snapshot_every: int = 1000
+    keep_snapshots: int = 10
+    seed: int = 0
+    precision: str = "auto"
+
+
+def autocast_dtype(precision: str, device: torch.device) -> torch.dtype:
+    """The type of matrix products: "fp32", "bf16", or "auto" = bf16 where the hardware has instructions for it (measured: three to four
+    times fp32 on such a processor), else fp32. Raises ValueError for another word."""
+    if precision == "auto":
+        fast = device.type == "cuda" or (device.type == "cpu" and torch.cpu.get_capabilities().get("avx512_bf16", False))
+        return torch.bfloat16 if fast else torch.float32
+    try:
+        return {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
+    except KeyError:
+        raise ValueError(f"precision must be auto, fp32 or bf16, not {precision!r}") from None
+
+
+def batch_loss(model: Transformer, batch: Batch, smoothing: float, dtype: torch.dtype) -> Tensor:
+    """Sum over the batch's target tokens of the smoothed cross-entropy. Only real tokens are projected to the vocabulary."""
+    src_mask = padding_mask(batch.src_ids, model.config.pad_id)
+    tgt_in, labels = batch.tgt_ids[:, :-1], batch.tgt_ids[:, 1:]
+    with _attention_kernel(batch.src_ids.device), torch.autocast(batch.src_ids.device.type, dtype=dtype, enabled=dtype != torch.float32):
+        states = model.decode(tgt_in, model.encode(batch.src_ids, src_mask), src_mask)  # [B, T, D]
+    real = labels != model.config.pad_id
+    weight = model.tgt_embedding.tokens.weight if model.output_weight is None else model.output_weight
+    if model.output_bias is not None:
+        raise ValueError("training projects without an output bias: use output_bias=False")
+    return projected_loss(states[real], weight, labels[real], smoothing, dtype)
+
+
+def _attention_kernel(device: torch.device) -> AbstractContextManager:
+    # For sentences of a dozen tokens in bf16, the backward pass of a CPU's fused kernel takes six times as long as the plain products,
+    # which a hook that only looks on selects.
+    return attention_hook(lambda site, attn_weights: None) if device.type == "cpu" else nullcontext()
+
+
+class Trainer:
+    """One run in `folder`. `state.pt` holds model, optimizer, place in the epoch and random state; `snapshots/` the weights to average."""
+
+    def __init__(
+        self, config: TransformerConfig, settings: TrainingSettings, epochs: EpochBuilder, valid: Sequence[Pair], folder: Path, device: str
+    ) -> None:
+        self.settings, self.epochs, self.folder = settings, epochs, folder
+        self.device = torch.device(device)
+        self.dtype = autocast_dtype(settings.precision, self.device)
+        self.rank, self.world = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+        torch.manual_seed(settings.seed)
+        self.model = Transformer(config).to(self.device)
+        if self.device.type == "cpu":
+            use_byte_dropout(self.model)
+        # Dropout differs between processes, the initial weights do not.
+        torch.manual_seed(settings.seed + self.rank)
+        fused = self.device.type in ("cpu", "cuda")
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=fused)
+        encoded = sorted(encode_pairs(epochs.vocabulary, list(valid)), key=lambda item: len(item[1]))
+        self.valid = [collate(items) for items in bucket(encoded, settings.batch_tokens, lambda item: max(map(len, item)))]
+        self.step, self.epoch, self.next_batch, self.seconds, self.tokens = 0, 0, 0, 0.0, 0
+        self._stop = False
+
+    def resume(self) -> bool:
+        """Takes up the run from its folder; False if there is none."""
+        path = self.folder / STATE_FILE
+        if not path.exists():
+            return False
+        state = torch.load(path, map_location=self.device, weights_only=True)
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        for name in ("step", "epoch", "next_batch", "seconds", "tokens"):
+            setattr(self, name, state[name])
+        torch.set_rng_state(state["random"][self.rank].cpu())
+        return True
+
+    def save(self) -> None:
+        """Writes state.pt; the old one stays whole until the new one is."""
+        random = [torch.get_rng_state()]
+        if self.world > 1:
+            random = [torch.empty_like(random[0]) for _ in range(self.world)]
+            dist.all_gather(random, torch.get_rng_state())
+        if self.rank:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        state = {name: getattr(self, name) for name in ("step", "epoch", "next_batch", "seconds", "tokens")}
+        state |= {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "random": random}
+        partial = self.folder / (STATE_FILE + ".part")
+        torch.save(state, partial)
+        partial.replace(self.folder / STATE_FILE)
+
+    def snapshot(self) -> None:
+        """Keeps the weights of this step for averaging, and drops the oldest beyond `keep_snapshots`."""
+        if self.rank:
+            return
+        folder = self.folder / "snapshots"
+        folder.mkdir(parents=True, exist_ok=True)
+        torch.save(self.model.state_dict(), folder / f"{self.step:07d}.pt")
+        for old in sorted(folder.glob("*.pt"))[: -self.settings.keep_snapshots]:
+            old.unlink()
+
+    def train(self, last_step: int) -> None:
+        """Runs until `last_step` updates are done, or SIGTERM / SIGINT, which saves and returns."""
+        previous = {number: signal.signal(number, self._request_stop) for number in (signal.SIGTERM, signal.SIGINT)}
+        bar = tqdm(total=last_step, initial=self.step, unit="step", disable=bool(self.rank), mininterval=5, dynamic_ncols=True)
+        try:
+            self.model.train()
+            recent_loss, recent_tokens, began = 0.0, 0, time.monotonic()
+            while self.step < last_step and not self._stop:
+                for batch in self._rest_of_epoch():
+                    tick = time.monotonic()
+                    loss, tokens = self.update(batch)
+                    self.seconds += time.monotonic() - tick
+                    self.tokens += tokens
+                    recent_loss, recent_tokens = recent_loss + loss, recent_tokens + tokens
+                    bar.update()
+                    if self.step % 100 == 0:
+                        speed = recent_tokens / (time.monotonic() - began)
+                        bar.set_postfix_str(f"epoch {self.epoch} loss {recent_loss / recent_tokens:.3f}, {speed:,.0f} tokens/s")
+                        recent_loss, recent_tokens, began = 0.0, 0, time.monotonic()
+                    if self.step % self.settings.snapshot_every == 0:
+                        self._checkpoint(bar)
+                    if self.step >= last_step or self._stop:
+                        break
+                else:
+                    self.epoch, self.next_batch = self.epoch + 1, 0
+            self.save()
+        finally:
+            bar.close()
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+    def update(self, batch: Batch) -> tuple[float, int]:
+        """One step of Adam on the mean loss per token of the batch (over all processes). Returns (summed loss, tokens)."""
+        self.step += 1
+        settings = self.settings
+        rate = learning_rate(self.step, settings.peak_rate, settings.warmup_steps, settings.last_step, settings.cooldown_steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = batch_loss(self.model, batch, settings.smoothing, self.dtype)
+        loss.backward()
+        totals = torch.tensor([loss.item(), batch.num_tokens], dtype=torch.float64)
+        parameters = list(self.model.parameters())
+        if self.world > 1:
+            average_gradients(parameters, totals)
+        scale = 1.0 / float(totals[1])
+        torch._foreach_mul_([p.grad for p in parameters], scale)
+        torch.nn.utils.clip_grad_norm_(parameters, settings.clip_norm)
+        self.optimizer.step()
+        return float(totals[0]), int(totals[1])
+
+    @torch.inference_mode()
+    def validate(self) -> float:
+        """Mean cross-entropy per target token of the validation pairs, without smoothing and dropout, in nats."""
+        self.model.eval()
+        total, tokens = 0.0, 0
+        for batch in self.valid:
+            batch = Batch(batch.src_ids.to(self.device), batch.tgt_ids.to(self.device))
+            total += float(batch_loss(self.model, batch, 0.0, self.dtype))
+            tokens += batch.num_tokens
+        self.model.train()
+        return total / max(tokens, 1)
+
+    def _checkpoint(self, bar: tqdm) -> None:
+        self.snapshot()
+        self.save()
+        if self.rank:
+            return
+        entry = {"step": self.step, "epoch": self.epoch, "tokens": self.tokens, "seconds": round(self.seconds)}
+        entry["valid_loss"] = round(self.validate(), 4)
+        with (self.folder / "log.jsonl").open("a", encoding="utf-8") as log:
+            log.write(json.dumps(entry) + "\n")
+        bar.write(json.dumps(entry))
+
+    def _rest_of_epoch(self) -> Iterator[Batch]:
+        batches = self.epochs.build(self.settings.seed, self.epoch)
+        # Every process takes its share of each group of `world` batches; a last incomplete group is left out.
+        usable = len(batches) - len(batches) % self.world
+        for start in range(self.next_batch, usable, self.world):
+            self.next_batch = start + self.world
+            batch = collate(batches[start + self.rank], self.model.config.pad_id)
+            yield Batch(batch.src_ids.to(self.device), batch.tgt_ids.to(self.device))
+
+    def _request_stop(self, *_: object) -> None:
+        self._stop = True
+
+    def describe(self) -> dict[str, object]:
+        """Facts of the run for its folder and the model card."""
+        return {"config": asdict(self.model.config), "settings": asdict(self.settings), "sampling": asdict(self.epochs.sampling)}
+
+
+def average_gradients(parameters: Sequence[Tensor], totals: Tensor) -> None:
+    """Sums gradients (of summed losses) and `totals` over all processes, in place: divided by the summed token count,
+    they are the gradients one process would have had on all the batches together."""
+    flat = torch.cat([p.grad.reshape(-1) for p in parameters])
+    dist.all_reduce(flat)
+    dist.all_reduce(totals)
+    offset = 0
+    for p in parameters:
+        p.grad.copy_(flat[offset : offset + p.numel()].view_as(p))
+        offset += p.numel()
+
+
+def start_processes() -> None:
+    """Joins the process group if `torchrun` started this process."""
+    if "RANK" in os.environ and not dist.is_initialized():
+        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+
+
+def average_snapshots(folder: Path, count: int) -> tuple[dict[str, Tensor], list[str]]:
+    """The mean of the last `count` snapshots of a run (Vaswani et al. 2017, section 6.1), and their names.
+    Raises FileNotFoundError if there is none."""
+    paths = sorted((folder / "snapshots").glob("*.pt"))[-count:]
+    if not paths:
+        raise FileNotFoundError(f"no snapshots in {folder.name}/snapshots: train first")
+    states = [torch.load(path, map_location="cpu", weights_only=True) for path in paths]
+    return {key: torch.stack([state[key].float() for state in states]).mean(dim=0) for key in states[0]}, [path.stem for path in paths]
