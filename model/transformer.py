@@ -76,7 +76,8 @@ class Transformer(nn.Module):
         return self.encoder_norm(x)
 
     def decode(self, tgt_in_ids: Tensor, memory: Tensor, src_mask: Tensor | None = None, cache: DecoderCache | None = None) -> Tensor:
-        """tgt_in_ids [B, T] (start token first), memory [B, S, D], src_mask [B, S]. Returns states [B, T, D]: row t predicts target token t.
+        """tgt_in_ids [B, T] (start token first), memory [B, S, D], src_mask [B, S]. Returns states [B, T, D]: row t
+        predicts target token t.
 
         With a cache, tgt_in_ids holds only the positions that are new, and the cache is extended in place.
         Raises ValueError if the positions exceed the model's."""

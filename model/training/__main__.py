@@ -1,4 +1,4 @@
-"""`python -m model.training prepare | train`: from folders of sentence pairs to a trained translator."""
+"""`python -m model.training prepare | train | evaluate | export`: from folders of sentence pairs to a trained translator."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from pathlib import Path
 import sentencepiece as spm
 import torch
 
+from model.catalogue import EMBEDDED
 from model.config import TransformerConfig
-from model.training import corpus
+from model.tokenizer import TOKENIZER_FILE
+from model.training import corpus, evaluation, export
 from model.training.batches import EpochBuilder, Sampling
 from model.training.loop import Trainer, TrainingSettings, start_processes
 from model.training.vocabulary import train_vocabulary
-
-VOCABULARY_FILE = "tokenizer.model"
+from model.translator import load_translator
 
 
 def prepare(options: argparse.Namespace) -> None:
@@ -29,8 +30,10 @@ def prepare(options: argparse.Namespace) -> None:
     # English once per sentence; Chinese twice, since it is a fifth of the data and has the most characters.
     english = dict.fromkeys(pair.source for pair in splits["train"])
     translations = [pair.translation for pair in splits["train"] for _ in range(options.copies.get(pair.target, 1))]
-    path = options.out / VOCABULARY_FILE
+    path = options.out / TOKENIZER_FILE
     train_vocabulary([*english, *translations], path, options.vocab_size, options.targets)
+    facts = {split: corpus.summary(pairs) for split, pairs in splits.items()} | {"extra": options.extra}
+    (options.out / "prepared.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     print(f"vocabulary: {spm.SentencePieceProcessor(model_file=str(path)).get_piece_size()} pieces")
 
 
@@ -38,7 +41,7 @@ def train(options: argparse.Namespace) -> None:
     """Trains in --run-folder until --steps updates, or goes on with --resume."""
     start_processes()
     torch.set_num_threads(options.threads or torch.get_num_threads())
-    vocabulary = spm.SentencePieceProcessor(model_file=str(options.data / VOCABULARY_FILE))
+    vocabulary = spm.SentencePieceProcessor(model_file=str(options.data / TOKENIZER_FILE))
     config = TransformerConfig(
         vocab_size=vocabulary.get_piece_size(),
         d_model=options.d_model,
@@ -65,6 +68,23 @@ def train(options: argparse.Namespace) -> None:
         options.run_folder.mkdir(parents=True, exist_ok=True)
         (options.run_folder / "run.json").write_text(json.dumps(trainer.describe(), indent=2) + "\n", encoding="utf-8")
     trainer.train(options.steps)
+
+
+def evaluate(options: argparse.Namespace) -> None:
+    """Scores a checkpoint folder (the embedded one by default) on the test split and prints JSON."""
+    translator = load_translator(options.model)
+    scores = evaluation.evaluate(translator, corpus.read_prepared(options.data / "test.tsv"), options.beam_size, options.limit)
+    print(json.dumps({"scores": scores, "examples": evaluation.examples(translator, options.beam_size)}, indent=2, ensure_ascii=False))
+
+
+def export_run(options: argparse.Namespace) -> None:
+    """Averages a run's last snapshots, scores the result and writes weights, vocabulary, example and model card to --out."""
+    translator = export.build(options.run_folder, options.data, options.out, options.average)
+    scores = evaluation.evaluate(translator, corpus.read_prepared(options.data / "test.tsv"), options.beam_size, options.limit)
+    export.write_evaluation(options.out, scores, evaluation.examples(translator, options.beam_size), options.beam_size)
+    export.record_example(options.out)
+    export.write_card(options.out)
+    print(json.dumps(scores, indent=2))
 
 
 def _copies(text: str) -> dict[str, int]:
@@ -107,6 +127,24 @@ def parser() -> argparse.ArgumentParser:
     for field in fields(TrainingSettings):
         if field.name != "last_step":
             step.add_argument("--" + field.name.replace("_", "-"), type=type(field.default), default=field.default)
+
+    step = commands.add_parser("evaluate", help=evaluate.__doc__)
+    step.set_defaults(run_command=evaluate)
+    step.add_argument("--model", help="a checkpoint folder; default: the embedded model")
+
+    scoring = [step]
+
+    step = commands.add_parser("export", help=export_run.__doc__)
+    step.set_defaults(run_command=export_run)
+    step.add_argument("--run-folder", type=Path, default=Path("runs/embedded"))
+    step.add_argument("--out", type=Path, default=EMBEDDED.folder)
+    step.add_argument("--average", type=int, default=5, help="snapshots to average")
+    scoring.append(step)
+
+    for step in scoring:
+        step.add_argument("--data", type=Path, default=Path("runs/data"))
+        step.add_argument("--beam-size", type=int, default=4)
+        step.add_argument("--limit", type=int, help="score only so many sentences of each language")
     return root
 
 
