@@ -13,11 +13,11 @@ import torch
 from model.catalogue import EMBEDDED
 from model.config import TransformerConfig
 from model.tokenizer import TOKENIZER_FILE
-from model.training import corpus, evaluation, export
+from model.training import alignment, corpus, evaluation, export
 from model.training.batches import EpochBuilder, Sampling
 from model.training.loop import Trainer, TrainingSettings, start_processes
 from model.training.vocabulary import train_vocabulary
-from model.translator import load_translator
+from model.translator import Translator, load_translator
 
 
 def prepare(options: argparse.Namespace) -> None:
@@ -73,18 +73,30 @@ def train(options: argparse.Namespace) -> None:
 def evaluate(options: argparse.Namespace) -> None:
     """Scores a checkpoint folder (the embedded one by default) on the test split and prints JSON."""
     translator = load_translator(options.model)
-    scores = evaluation.evaluate(translator, corpus.read_prepared(options.data / "test.tsv"), options.beam_size, options.limit)
-    print(json.dumps({"scores": scores, "examples": evaluation.examples(translator, options.beam_size)}, indent=2, ensure_ascii=False))
+    print(json.dumps(_measure(translator, options), indent=2, ensure_ascii=False))
 
 
 def export_run(options: argparse.Namespace) -> None:
     """Averages a run's last snapshots, scores the result and writes weights, vocabulary, example and model card to --out."""
     translator = export.build(options.run_folder, options.data, options.out, options.average)
-    scores = evaluation.evaluate(translator, corpus.read_prepared(options.data / "test.tsv"), options.beam_size, options.limit)
-    export.write_evaluation(options.out, scores, evaluation.examples(translator, options.beam_size), options.beam_size)
+    measured = _measure(translator, options)
+    export.write_evaluation(options.out, measured)
     export.record_example(options.out)
     export.write_card(options.out)
-    print(json.dumps(scores, indent=2))
+    print(json.dumps(measured["scores"], indent=2))
+
+
+def _measure(translator: Translator, options: argparse.Namespace) -> dict[str, object]:
+    pairs = corpus.read_prepared(options.data / "test.tsv")
+    measured = {
+        "beam_size": options.beam_size,
+        "scores": evaluation.evaluate(translator, pairs, options.beam_size, options.limit),
+        "examples": evaluation.examples(translator, options.beam_size),
+    }
+    if options.align:
+        gold = alignment.read_gold(options.align, "alibi", "en", "fr")[: options.limit]
+        measured["alignment"] = alignment.head_error_rates(translator, gold)
+    return measured
 
 
 def _copies(text: str) -> dict[str, int]:
@@ -144,7 +156,8 @@ def parser() -> argparse.ArgumentParser:
     for step in scoring:
         step.add_argument("--data", type=Path, default=Path("runs/data"))
         step.add_argument("--beam-size", type=int, default=4)
-        step.add_argument("--limit", type=int, help="score only so many sentences of each language")
+        step.add_argument("--align", type=Path, help="folder with alibi.en, alibi.fr, alibi.align: alignment error rates are measured too")
+        step.add_argument("--limit", type=int, help="score only so many sentences of each set")
     return root
 
 
