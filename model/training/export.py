@@ -158,8 +158,8 @@ def _alignment_text(measured: dict | None) -> str:
         best, layers = rates["best"], ", ".join(f"L{i} {rate:.2f}" for i, rate in enumerate(rates["layers"]))
         rows.append(f"| {word} | L{best['layer']} H{best['head']}: {best['aer']:.2f} | {layers} | {rates['all']:.2f} |")
     head = (
-        f"Alignment error rate of cross-attention (0 is perfect) on {measured['sentences']} sentence pairs of French stories aligned by hand\n"
-        "(Alibi, CC BY-SA 4.0), the reference translation given, one link per French word. Attention was not trained towards alignments.\n\n"
+        f"Alignment error rate of cross-attention (0 is perfect) on {measured['sentences']} sentence pairs of French stories\n"
+        "aligned by hand (Alibi, CC BY-SA 4.0), the reference given, one link per French word. Attention was not trained towards it.\n\n"
         "| rows labelled by the token | best head | mean of each layer | mean of all |\n|---|---|---|---|\n"
     )
     return head + "\n".join(rows)
