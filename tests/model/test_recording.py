@@ -152,9 +152,10 @@ def test_a_trace_says_both_lengths(run):
 
 def test_a_trace_refuses_maps_that_cannot_be(run):
     trace = run[1]
-    uniform = np.full_like(trace.decoder_self_attention, 1 / len(trace.tgt_in_tokens))
+    ahead = trace.decoder_self_attention.copy()
+    ahead[1, 1, 0, :2] = 0.5  # the first token looks at the second
     with pytest.raises(ValueError, match="later"):
-        changed(trace, decoder_self_attention=uniform)
+        changed(trace, decoder_self_attention=ahead)
     spoiled = trace.cross_attention.copy()
     spoiled[1, 0, 2] *= 1.01
     with pytest.raises(ValueError, match="row 2 of L1 H0 sums to 1.01"):
