@@ -21,8 +21,8 @@ KIND_COLORS: dict[str, str] = {
 }
 
 # Ends of the diverging scale of the positional encoding. Neither is the colour of a kind of attention.
-NEGATIVE_COLOR = "#7a52a8"  # violet
-POSITIVE_COLOR = "#b4761a"  # ochre
+NEGATIVE_COLOR = "#6b5fae"  # violet
+POSITIVE_COLOR = "#a9762f"  # ochre
 
 WAVE_COLORS = (POSITIVE_COLOR, NEGATIVE_COLOR)  # sine, cosine
 

@@ -95,9 +95,19 @@ def label_axis(labels: Sequence[Label], cell: float, over: str, **settings: obje
     }
 
 
-def number_axis(over: str) -> dict:
-    """Axis that prints positions as plain numbers over the same range as the axis named `over`."""
-    return {**_bare_axis(), "matches": over, "overlaying": over, "tickformat": "d", "ticklabelstandoff": 5, "automargin": True}
+def number_axis(count: int, over: str, most: int = 9) -> dict:
+    """Axis that prints at most `most` round numbers of 0 ... count - 1 over the same range as the axis named `over`."""
+    step = next(base * 10**power for power in range(9) for base in (1, 2, 5) if count <= most * base * 10**power)
+    return {
+        **_bare_axis(),
+        "matches": over,
+        "overlaying": over,
+        "tickmode": "array",
+        "tickvals": list(range(0, count, step)),
+        "tickfont": {"size": NOTE_SIZE},
+        "ticklabelstandoff": 5,
+        "automargin": True,
+    }
 
 
 def axis_title(text: str) -> dict:

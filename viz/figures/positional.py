@@ -23,8 +23,9 @@ from viz.figures.labels import Label, token_labels
 
 LAYOUTS = ("interleaved", "halves")
 HEADER = 44  # px above the table
-LANE = 64  # px for one wave
+LANE, LANE_NAME, LANE_WAVE = 86, 24, 78  # px: one wave with its name; where the name ends and the wave begins; where the wave ends
 MAX_WAVES = 12
+MARKED_POSITIONS = 64  # up to so many positions each has a dot: the encoding exists at whole positions only
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def positional_heatmap(
     top = HEADER + 26
     hover_rows = [str(p) for p in range(num_positions)] if rows is None else [f"{p} · {r.hover}" for p, r in enumerate(rows)]
     if rows is None:
-        y2 = frame.number_axis("y")
+        y2 = frame.number_axis(num_positions, "y", most=16)
     else:
         y2 = frame.label_axis(rows, row, "y")
     height = round(top + row * num_positions + 10)
@@ -114,7 +115,7 @@ def positional_heatmap(
         "margin": {"l": left, "r": 14, "t": top, "b": 10},
         "xaxis": {**frame.hidden_axis([_dimension_text(d, d_model, layout, texts) for d in range(d_model)]), "side": "top"},
         "yaxis": frame.hidden_axis(hover_rows, reverse=True),
-        "xaxis2": {**frame.number_axis("x"), "side": "top", "anchor": "y2", "title": frame.axis_title(texts.dimension_axis)},
+        "xaxis2": {**frame.number_axis(d_model, "x"), "side": "top", "anchor": "y2", "title": frame.axis_title(texts.dimension_axis)},
         "yaxis2": {**y2, "side": "left", "anchor": "x2", "title": frame.axis_title(texts.position_axis)},
         "coloraxis": coloraxis,
         "title": frame.corner(f"↓ {texts.row}", f"→ {texts.column}"),
@@ -149,69 +150,77 @@ def positional_waves(
     if not 1 <= len(dims) <= MAX_WAVES or len(set(dims)) != len(dims):
         raise ValueError(f"Choose 1 to {MAX_WAVES} different dimensions; chosen are {dims}.")
 
-    traces, axes, notes = [], {}, []
-    step = 1 / len(dims)
-    x = np.arange(num_positions, dtype=np.int16)
+    traces, axes, names = [], {}, []
+    lane = 1 / len(dims)
     for n, d in enumerate(dims):
         _, is_sine = pair_index(d, d_model, layout)
-        axis = "y" if n == 0 else f"y{n + 1}"
-        name = _wave_name(d, d_model, layout, texts)
+        number = "" if n == 0 else str(n + 1)
+        top = 1 - n * lane
         traces.append(
             go.Scatter(
-                x=x,
+                x=np.arange(num_positions, dtype=np.int16),
                 y=z[:, d],
-                yaxis=axis,
-                name=name,
-                mode="lines+markers" if num_positions <= 64 else "lines",
+                yaxis="y" + number,
+                name=_wave_name(d, d_model, layout, texts),
+                mode="lines+markers" if num_positions <= MARKED_POSITIONS else "lines",
                 line={"color": WAVE_COLORS[not is_sine], "width": 2, "dash": "solid" if is_sine else "6px,3px"},
                 marker={"size": 4},
-                hovertemplate=f"{texts.position} %{{x}}<br>{texts.dimension} {_dimension_text(d, d_model, layout, texts)}"
-                f"<br>{texts.value} <b>%{{y:.4f}}</b><extra></extra>",
+                hovertemplate=f"{texts.position} %{{x}} · <b>%{{y:.4f}}</b><extra></extra>",
             )
         )
-        axes["yaxis" + axis[1:]] = {
-            "domain": [1 - (n + 0.80) * step, 1 - (n + 0.0) * step - 0.24 * step],
-            "anchor": "x",
-            "range": [-1.12, 1.12],
-            "fixedrange": True,
-            "tickmode": "array",
-            "tickvals": [-1, 0, 1],
-            "ticktext": ["−1", "0", "1"],
-            "tickfont": {"size": frame.NOTE_SIZE},
-            "showgrid": False,
-            "zeroline": True,
-            "zerolinecolor": LIGHT.line,
-            "zerolinewidth": 1,
-            "ticks": "",
-        }
-        notes.append(frame.note(name, y=1 - n * step - 0.2 * step))
-    last = "y" if len(dims) == 1 else f"y{len(dims)}"
-    height = 44 + (LANE + 24) * len(dims)
+        names.append(frame.note(traces[-1].name, y=top - LANE_NAME / LANE * lane))
+        axes["yaxis" + number] = _wave_axis([top - LANE_WAVE / LANE * lane, top - LANE_NAME / LANE * lane])
+
+    height = 36 + LANE * len(dims) + 10
     figure_layout = frame.base_layout(height, uirevision)
     figure_layout |= {
         **axes,
-        "margin": {"l": 34, "r": 14, "t": 4, "b": 40},
+        "margin": {"l": 34, "r": 14, "t": 36, "b": 10},
+        # on top, as in the table, and because Plotly writes the hovered position at this side of the first wave
         "xaxis": {
             "range": [-0.5, num_positions - 0.5],
-            "anchor": last,
+            "autorangeoptions": {"clipmin": -0.5, "clipmax": num_positions - 0.5},
+            "anchor": "free",
+            "position": 1,
+            "side": "top",
+            "tickformat": "d",
+            "tickfont": {"size": frame.NOTE_SIZE},
+            "ticks": "",
             "showgrid": False,
             "zeroline": False,
-            "ticks": "",
-            "tickformat": "d",
+            "showspikes": False,
             "title": frame.axis_title(texts.position_axis),
         },
         "hovermode": "x",
         "hoversubplots": "axis",
-        "annotations": notes,
+        "annotations": names,
         "meta": {
             "kind": "positions",
             "layout": layout,
             "min_width": frame.MIN_SIDE,
             "min_height": height,
-            "theme": frame.theme_paths(notes=len(notes), lines=[f"{name}.zerolinecolor" for name in axes]),
+            "theme": frame.theme_paths(notes=len(names), lines=[f"{name}.zerolinecolor" for name in axes]),
         },
     }
     return frame.light(go.Figure(data=traces, layout=figure_layout))
+
+
+def _wave_axis(domain: list[float]) -> dict:
+    return {
+        "domain": domain,
+        "anchor": "x",
+        "range": [-1.12, 1.12],
+        "fixedrange": True,
+        "tickmode": "array",
+        "tickvals": [-1, 0, 1],
+        "ticktext": ["−1", "0", "1"],
+        "tickfont": {"size": frame.NOTE_SIZE},
+        "ticks": "",
+        "showgrid": False,
+        "zeroline": True,
+        "zerolinecolor": LIGHT.line,
+        "zerolinewidth": 1,
+    }
 
 
 def _checked(table: np.ndarray) -> np.ndarray:
