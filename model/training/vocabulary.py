@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +21,7 @@ def train_vocabulary(sentences: Iterable[str], path: Path, size: int, targets: S
     Every Chinese character of the data is made a piece. Ids 0 to 3 are <pad>, <s>, </s>, <unk>; then one >>code<< per target.
     """
     sentences = list(sentences)
-    chinese = sorted({ch for sentence in sentences for ch in sentence if "\u4e00" <= ch <= "\u9fff"})
+    chinese = sorted({ch for sentence in sentences for ch in sentence if _is_chinese(ch)})
     with TemporaryDirectory() as folder:
         rules = Path(folder) / "rules.tsv"
         rules.write_text("".join(f"{ord(old):X}\t{ord(new):X}\n" for old, new in NORMALIZATION.items()), encoding="utf-8")
@@ -45,3 +46,8 @@ def train_vocabulary(sentences: Iterable[str], path: Path, size: int, targets: S
             minloglevel=1,
         )
         path.write_bytes(prefix.with_suffix(".model").read_bytes())
+
+
+def _is_chinese(character: str) -> bool:
+    # The unified ideographs with all their extensions, the compatibility ones, and the zero of "二〇一四年", which Unicode files elsewhere.
+    return unicodedata.name(character, "").startswith("CJK UNIFIED") or "\uf900" <= character <= "\ufaff" or character == "〇"
