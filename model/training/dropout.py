@@ -12,7 +12,7 @@ class ByteDropout(nn.Module):
 
     def __init__(self, p: float) -> None:
         super().__init__()
-        self.dropped = round(p * 256)
+        self.dropped = min(round(p * 256), 255)
 
     def forward(self, x: Tensor) -> Tensor:
         """x of any shape."""
@@ -21,7 +21,8 @@ class ByteDropout(nn.Module):
         # Whole random words, read as bytes.
         words = torch.empty(-(-x.numel() // 8), dtype=torch.int64, device=x.device).random_(-(2**63), None)
         kept = words.view(torch.uint8)[: x.numel()].view(x.shape) >= self.dropped
-        return x * kept.to(x.dtype).mul_(256 / (256 - self.dropped))
+        # Scaled after the mask: in bf16 a mask that holds the scale rounds it, and with it the mean of every output.
+        return (x * kept.to(x.dtype)).mul_(256 / (256 - self.dropped))
 
 
 def use_byte_dropout(model: nn.Module) -> None:
