@@ -67,8 +67,12 @@ class EpochBuilder:
 def encode_pairs(
     vocabulary: spm.SentencePieceProcessor, pairs: Sequence[Pair], source_alpha: float = 0.0
 ) -> list[tuple[list[int], list[int]]]:
-    """(source ids with prefix and end, target ids with start and end) of each pair."""
-    prefix = {pair.target: vocabulary.piece_to_id(f">>{pair.target}<<") for pair in pairs}
+    """(source ids with prefix and end, target ids with start and end) of each pair.
+
+    Raises ValueError for a target language without a prefix in the vocabulary."""
+    prefix = {target: vocabulary.piece_to_id(f">>{target}<<") for target in {pair.target for pair in pairs}}
+    if unknown := sorted(target for target, prefix_id in prefix.items() if prefix_id == vocabulary.unk_id()):
+        raise ValueError(f"the vocabulary has no prefix for {', '.join(unknown)}: prepare the data anew")
     bos, eos = vocabulary.bos_id(), vocabulary.eos_id()
     options = {"enable_sampling": True, "alpha": source_alpha, "nbest_size": -1} if source_alpha else {}
     # One thread: sampled segmentations have to come in the same order again after a resume.
