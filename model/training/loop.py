@@ -99,10 +99,10 @@ class Trainer:
         encoded = sorted(encode_pairs(epochs.vocabulary, list(valid)), key=lambda item: len(item[1]))
         self.valid = [collate(items) for items in bucket(encoded, settings.batch_tokens, lambda item: max(map(len, item)))]
         self.step, self.epoch, self.next_batch, self.seconds, self.tokens = 0, 0, 0, 0.0, 0
-        self._stop = False
+        self._stop_asked = self._stop_agreed = False
 
     def resume(self) -> bool:
-        """Takes up the run from its folder; False if there is none."""
+        """Takes up the run from its folder; False if there is none. Exact on the same kind of device, with as many processes."""
         path = self.folder / STATE_FILE
         if not path.exists():
             return False
@@ -111,42 +111,43 @@ class Trainer:
         self.optimizer.load_state_dict(state["optimizer"])
         for name in ("step", "epoch", "next_batch", "seconds", "tokens"):
             setattr(self, name, state[name])
-        torch.set_rng_state(state["random"][self.rank].cpu())
+        if len(state["random"]) == self.world and state.get("device", "cpu") == self.device.type:
+            self._set_random_state(state["random"][self.rank].cpu())
         return True
 
     def save(self) -> None:
         """Writes state.pt; the old one stays whole until the new one is."""
-        random = [torch.get_rng_state()]
+        random = [self._random_state()]
         if self.world > 1:
             random = [torch.empty_like(random[0]) for _ in range(self.world)]
-            dist.all_gather(random, torch.get_rng_state())
+            dist.all_gather(random, self._random_state())
         if self.rank:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
         state = {name: getattr(self, name) for name in ("step", "epoch", "next_batch", "seconds", "tokens")}
-        state |= {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "random": random}
-        partial = self.folder / (STATE_FILE + ".part")
-        torch.save(state, partial)
-        partial.replace(self.folder / STATE_FILE)
+        state |= {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "random": random, "device": self.device.type}
+        _replace(self.folder / STATE_FILE, state)
 
     def snapshot(self) -> None:
         """Keeps the weights of this step for averaging, and drops the oldest beyond `keep_snapshots`."""
-        if self.rank:
-            return
         folder = self.folder / "snapshots"
         folder.mkdir(parents=True, exist_ok=True)
-        torch.save(self.model.state_dict(), folder / f"{self.step:07d}.pt")
-        for old in sorted(folder.glob("*.pt"))[: -self.settings.keep_snapshots]:
+        _replace(folder / f"{self.step:07d}.pt", self.model.state_dict())
+        snapshots = sorted(folder.glob("*.pt"))
+        for old in snapshots[: max(0, len(snapshots) - self.settings.keep_snapshots)]:
             old.unlink()
 
     def train(self, last_step: int) -> None:
-        """Runs until `last_step` updates are done, or SIGTERM / SIGINT, which saves and returns."""
+        """Runs until `last_step` updates are done, or SIGTERM / SIGINT, which saves and returns.
+
+        Raises ValueError if the pairs give too few batches for an epoch."""
+        self._stop_asked = self._stop_agreed = False
         previous = {number: signal.signal(number, self._request_stop) for number in (signal.SIGTERM, signal.SIGINT)}
         bar = tqdm(total=last_step, initial=self.step, unit="step", disable=bool(self.rank), mininterval=5, dynamic_ncols=True)
         try:
             self.model.train()
             recent_loss, recent_tokens, began = 0.0, 0, time.monotonic()
-            while self.step < last_step and not self._stop:
+            while self.step < last_step and not self._stop():
                 for batch in self._rest_of_epoch():
                     tick = time.monotonic()
                     loss, tokens = self.update(batch)
@@ -158,9 +159,9 @@ class Trainer:
                         speed = recent_tokens / (time.monotonic() - began)
                         bar.set_postfix_str(f"epoch {self.epoch} loss {recent_loss / recent_tokens:.3f}, {speed:,.0f} tokens/s")
                         recent_loss, recent_tokens, began = 0.0, 0, time.monotonic()
-                    if self.step % self.settings.snapshot_every == 0:
+                    if self.step % self.settings.snapshot_every == 0 or self.step >= last_step:
                         self._checkpoint(bar)
-                    if self.step >= last_step or self._stop:
+                    if self.step >= last_step or self._stop():
                         break
                 else:
                     self.epoch, self.next_batch = self.epoch + 1, 0
@@ -180,10 +181,11 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         loss = batch_loss(self.model, batch, settings.smoothing, self.dtype)
         loss.backward()
-        totals = torch.tensor([loss.item(), batch.num_tokens], dtype=torch.float64)
+        totals = torch.tensor([loss.item(), batch.num_tokens, self._stop_asked], dtype=torch.float64)
         parameters = list(self.model.parameters())
         if self.world > 1:
             average_gradients(parameters, totals)
+            self._stop_agreed = bool(totals[2])
         scale = 1.0 / float(totals[1])
         torch._foreach_mul_([p.grad for p in parameters], scale)
         torch.nn.utils.clip_grad_norm_(parameters, settings.clip_norm)
@@ -203,7 +205,6 @@ class Trainer:
         return total / max(tokens, 1)
 
     def _checkpoint(self, bar: tqdm) -> None:
-        self.snapshot()
         self.save()
         if self.rank:
             return
@@ -212,18 +213,35 @@ class Trainer:
         with (self.folder / "log.jsonl").open("a", encoding="utf-8") as log:
             log.write(json.dumps(entry) + "\n")
         bar.write(json.dumps(entry))
+        # Last, so that every snapshot has its line in the log.
+        self.snapshot()
 
     def _rest_of_epoch(self) -> Iterator[Batch]:
         batches = self.epochs.build(self.settings.seed, self.epoch)
         # Every process takes its share of each group of `world` batches; a last incomplete group is left out.
         usable = len(batches) - len(batches) % self.world
+        if not usable:
+            raise ValueError(f"the pairs give {len(batches)} batches for {self.world} processes: add pairs or lower batch_tokens")
         for start in range(self.next_batch, usable, self.world):
             self.next_batch = start + self.world
             batch = collate(batches[start + self.rank], self.model.config.pad_id)
             yield Batch(batch.src_ids.to(self.device), batch.tgt_ids.to(self.device))
 
     def _request_stop(self, *_: object) -> None:
-        self._stop = True
+        self._stop_asked = True
+
+    def _stop(self) -> bool:
+        # One process of several may not stop on its own, the others would wait for its gradients: they agree with each update.
+        return self._stop_asked if self.world == 1 else self._stop_agreed
+
+    def _random_state(self) -> Tensor:
+        return torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else torch.get_rng_state()
+
+    def _set_random_state(self, state: Tensor) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.set_rng_state(state, self.device)
+        else:
+            torch.set_rng_state(state)
 
     def describe(self) -> dict[str, object]:
         """Facts of the run for its folder and the model card."""
@@ -245,13 +263,24 @@ def average_gradients(parameters: Sequence[Tensor], totals: Tensor) -> None:
 def start_processes() -> None:
     """Joins the process group if `torchrun` started this process."""
     if "RANK" in os.environ and not dist.is_initialized():
-        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+        # Both kinds on CUDA: gradients go from device to device, token counts and random states lie in main memory.
+        if torch.cuda.is_available():
+            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)) % torch.cuda.device_count())
+        dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+
+
+def _replace(path: Path, value: object) -> None:
+    # Killed half-way, the old file stays whole.
+    partial = path.with_name(path.name + ".part")
+    torch.save(value, partial)
+    partial.replace(path)
 
 
 def average_snapshots(folder: Path, count: int) -> tuple[dict[str, Tensor], list[str]]:
     """The mean of the last `count` snapshots of a run (Vaswani et al. 2017, section 6.1), and their names.
     Raises FileNotFoundError if there is none."""
-    paths = sorted((folder / "snapshots").glob("*.pt"))[-count:]
+    paths = sorted((folder / "snapshots").glob("*.pt"))
+    paths = paths[max(0, len(paths) - count) :]
     if not paths:
         raise FileNotFoundError(f"no snapshots in {folder.name}/snapshots: train first")
     states = [torch.load(path, map_location="cpu", weights_only=True) for path in paths]
