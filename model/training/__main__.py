@@ -32,7 +32,9 @@ def prepare(options: argparse.Namespace) -> None:
     translations = [pair.translation for pair in splits["train"] for _ in range(options.copies.get(pair.target, 1))]
     path = options.out / TOKENIZER_FILE
     train_vocabulary([*english, *translations], path, options.vocab_size, options.targets)
-    facts = {split: corpus.summary(pairs) for split, pairs in splits.items()} | {"extra": options.extra}
+    # What was there, for the model card has to credit it.
+    extra = [name for name in options.extra if any((options.data / "extra" / f"{name}.eng-{t}.tsv").exists() for t in options.targets)]
+    facts = {split: corpus.summary(pairs) for split, pairs in splits.items()} | {"extra": extra}
     (options.out / "prepared.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     print(f"vocabulary: {spm.SentencePieceProcessor(model_file=str(path)).get_piece_size()} pieces")
 
@@ -66,8 +68,14 @@ def train(options: argparse.Namespace) -> None:
     if not trainer.rank:
         print(f"{'resumed at' if resumed else 'starting at'} step {trainer.step}, {device}, {trainer.dtype}", flush=True)
         options.run_folder.mkdir(parents=True, exist_ok=True)
-        (options.run_folder / "run.json").write_text(json.dumps(trainer.describe(), indent=2) + "\n", encoding="utf-8")
+        path, facts = options.run_folder / "run.json", trainer.describe()
+        if resumed and path.exists():
+            for change in _changes(json.loads(path.read_text(encoding="utf-8")), facts):
+                print(f"changed since the last start: {change}", flush=True)
+        path.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     trainer.train(options.steps)
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def evaluate(options: argparse.Namespace) -> None:
@@ -97,6 +105,16 @@ def _measure(translator: Translator, options: argparse.Namespace) -> dict[str, o
         gold = alignment.read_gold(options.align, "alibi", "en", "fr")[: options.limit]
         measured["alignment"] = alignment.head_error_rates(translator, gold)
     return measured
+
+
+def _changes(old: dict[str, dict], new: dict[str, dict]) -> list[str]:
+    """Options given differently on resume: allowed, but a forgotten one is easily taken for the run's own."""
+    return [
+        f"{name} {old.get(part, {}).get(name)!r} -> {value!r}"
+        for part, values in new.items()
+        for name, value in values.items()
+        if old.get(part, {}).get(name) != value
+    ]
 
 
 def _copies(text: str) -> dict[str, int]:
