@@ -24,7 +24,6 @@ from viz.figures import frame
 from viz.figures.colors import MASK_COLOR, MASK_OPACITY, MASK_STROKE_OPACITY, THEMES, kind_color, opaque_ramp, ramp, rgba
 from viz.figures.labels import Label, token_labels
 
-HEADER = 44  # px: what rows and columns are, and the scale, above the map
 MAX_STROKES = 24  # diagonal strokes along a side of a masked map
 
 
@@ -82,7 +81,7 @@ def attention_heatmap(
     ramps = {name: opaque_ramp(color, theme) for name, theme in THEMES.items()}
     over = bool(np.nanmax(z, initial=0) > zmax * (1 + 1e-6))
     top = ("≥ " if over else "") + f"{zmax:.3g}"
-    carrier, coloraxis = frame.scale_carrier(ramps, 0, zmax, texts.scale, {0: "0", zmax: top})
+    header = frame.header(texts.row, texts.column, texts.scale, {0: "0", zmax: top}, ramps)
     tokens = f"{texts.query} <b>%{{y}}</b><br>{texts.key} <b>%{{x}}</b>"
     heatmap = go.Heatmap(
         z=z,
@@ -95,7 +94,7 @@ def attention_heatmap(
         hoverongaps=False,
         hovertemplate=f"{tokens}<br>{texts.weight} <b>%{{z:.4f}}</b><extra></extra>",
     )
-    traces = [heatmap, carrier]
+    traces = [heatmap, header.carrier]
     if hidden.any():
         # under the weights: it shows, and answers the pointer, only where they have a gap
         traces.append(
@@ -109,18 +108,18 @@ def attention_heatmap(
                 hovertemplate=f"{tokens}<br>{texts.masked}<extra></extra>",
             )
         )
-    size = _size(rows, columns)
+    size = _size(rows, columns, header.height)
     layout = frame.base_layout(size["height"], uirevision)
     layout |= {
-        "margin": {"l": size["left"], "r": 12, "t": size["top"], "b": 10},
+        "margin": {"l": size["left"], "r": frame.EDGE, "t": size["top"], "b": 10},
         "xaxis": {**frame.hidden_axis([_hover(label, i) for i, label in enumerate(columns)]), "side": "top"},
         "yaxis": frame.hidden_axis([_hover(label, i) for i, label in enumerate(rows)], reverse=True),
         "xaxis2": frame.label_axis(
             columns, size["column"], "x", side="top", anchor="y2", autotickangles=[0, -90], title=frame.axis_title(texts.key_axis)
         ),
         "yaxis2": frame.label_axis(rows, size["row"], "y", side="left", anchor="x2", title=frame.axis_title(texts.query_axis)),
-        "coloraxis": coloraxis,
-        "title": frame.corner(f"↓ {texts.row}", f"→ {texts.column}"),
+        "coloraxis": header.coloraxis,
+        "title": header.title,
         "shapes": _hatching(hidden),
         "meta": {
             "kind": kind,
@@ -163,21 +162,21 @@ def _hover(label: Label, position: int) -> str:
     return f"{label.hover} · {position}"
 
 
-def _size(rows: Sequence[Label], columns: Sequence[Label]) -> dict[str, float]:
+def _size(rows: Sequence[Label], columns: Sequence[Label], header: int) -> dict[str, float]:
     """Sizes in px: margins, height, narrowest and widest width, and the least height of a row and width of a column."""
     # rows keep a line of text each as long as the figure fits a screen or so, then labels are thinned
     row = max(frame.cell_size(len(rows), 40, 560), frame.cell_size(len(rows), frame.LABEL_PITCH, 960))
     column = frame.cell_size(len(columns), frame.LABEL_PITCH, 960)
-    left = 20 + round(frame.TOKEN_SIZE * max(label.width for label in rows))
+    left = frame.EDGE + 8 + round(frame.TOKEN_SIZE * max(label.width for label in rows))
     longest = frame.TOKEN_SIZE * max(label.width for label in columns)
     upright = longest if longest * len(columns) > 600 else 0  # Plotly sets labels upright where the page is too narrow for them
-    top = HEADER + 24
+    top = header + 24
     return {
         "left": left,
         "top": top,
         "height": round(top + upright + row * len(rows) + 10),
-        "min_width": max(frame.MIN_SIDE, round(left + column * len(columns) + 12)),
-        "max_width": max(frame.MIN_SIDE, round(left + 1.8 * max(row, column) * len(columns) + 12)),
+        "min_width": max(frame.MIN_SIDE, round(left + column * len(columns) + frame.EDGE)),
+        "max_width": max(frame.MIN_SIDE, round(left + 1.8 * max(row, column) * len(columns) + frame.EDGE)),
         "row": row,
         "column": column,
     }

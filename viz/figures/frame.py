@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
@@ -34,6 +35,8 @@ TOKEN_SIZE = 13  # px
 NOTE_SIZE = 12  # px, the smallest there is
 LABEL_PITCH = 16  # px from one label to the next; where cells are smaller, labels are thinned
 MIN_SIDE = 320  # px, the narrowest figure
+EDGE = 12  # px of air at the left and right
+HEADER = 44  # px above a map and its labels
 
 # Buttons that double what dragging and double-clicking do, or make no sense here.
 _REMOVED_BUTTONS = ["zoom", "pan", "select", "lasso", "zoomIn", "zoomOut", "autoScale", "toggleSpikelines", "hoverClosest", "hoverCompare"]
@@ -124,47 +127,28 @@ def _bare_axis() -> dict:
     return {"showgrid": False, "zeroline": False, "showline": False, "ticks": ""}
 
 
-def scale_carrier(
-    ramps: dict[str, ColorScale], low: float, high: float, title: str, ticks: dict[float, str]
-) -> tuple[go.Scatter, dict]:
-    """A trace without points on `x2`/`y2`, and the `coloraxis` it shows as a thin scale above the picture.
+@dataclass(frozen=True)
+class Header:
+    """What stands above a map: title (what rows and columns are), coloraxis and the trace that carries it, and the height in px."""
 
-    The map's own scale is see-through and Plotly paints scales opaque; the trace also makes Plotly draw the label axes.
+    title: dict
+    coloraxis: dict
+    carrier: go.Scatter
+    height: int
+
+
+def header(row: str, column: str, scale: str, ticks: dict[float, str], ramps: dict[str, ColorScale]) -> Header:
+    """Sentences on rows and columns at the left, a thin scale from the lowest to the highest of `ticks` at the right.
+
+    The scale hangs on a trace without points: the map's own colours are see-through, and Plotly paints scales opaque. The trace
+    lies on `x2`/`y2`, which makes Plotly draw the label axes. The sentences are the layout's title, for which margins make room.
     """
-    carrier = go.Scatter(
-        x=[None],
-        y=[None],
-        xaxis="x2",
-        yaxis="y2",
-        mode="markers",
-        marker={"coloraxis": "coloraxis", "color": [low]},
-        hoverinfo="skip",
-    )
-    bar = {
-        "orientation": "h",
-        "thickness": 6,
-        "lenmode": "pixels",
-        "len": round(64 + NOTE_SIZE * text_width(title)),  # the title stands inside it
-        "x": 1,
-        "xanchor": "right",
-        "xpad": 6,
-        "y": 1,
-        "yref": "container",
-        "yanchor": "top",
-        "ypad": 10,
-        "outlinewidth": 0,
-        "ticks": "",
-        "tickvals": list(ticks),
-        "ticktext": list(ticks.values()),
-        "tickfont": {"size": NOTE_SIZE},
-        "title": {"text": title, "side": "right", "font": {"size": NOTE_SIZE}},
-    }
-    return carrier, {"cmin": low, "cmax": high, "colorscale": ramps["light"], "colorbar": bar}
-
-
-def corner(*sentences: str) -> dict:
-    """What rows and columns are, in quiet text at the top left, as the layout's title: margins make room for it by themselves."""
-    return {
+    sentences = (f"↓ {row}", f"→ {column}")
+    length = 64 + NOTE_SIZE * text_width(scale)  # the scale's name stands inside its length
+    # side by side only if they are on the narrowest page too
+    below = 2 * EDGE + 16 + NOTE_SIZE * max(map(text_width, sentences)) + length > MIN_SIDE
+    drop = NOTE_SIZE * 3 if below else 0
+    title = {
         "text": "<br>".join(sentences),
         "font": {"size": NOTE_SIZE, "color": LIGHT.muted},
         "xref": "container",
@@ -173,9 +157,32 @@ def corner(*sentences: str) -> dict:
         "yref": "container",
         "y": 1,
         "yanchor": "top",
-        "pad": {"l": 12, "t": 20, "b": 8},
+        "pad": {"l": EDGE, "t": 20, "b": max(8, drop)},
         "automargin": True,
     }
+    bar = {
+        "orientation": "h",
+        "thickness": 6,
+        "lenmode": "pixels",
+        "len": round(length),
+        "x": 1,
+        "xanchor": "right",
+        "xpad": round(2 + NOTE_SIZE * text_width(ticks[max(ticks)]) / 2),  # the last number stands around its end
+        "y": 1,
+        "yref": "container",
+        "yanchor": "top",
+        "ypad": 10 + drop,
+        "outlinewidth": 0,
+        "ticks": "",
+        "tickvals": list(ticks),
+        "ticktext": list(ticks.values()),
+        "tickfont": {"size": NOTE_SIZE},
+        "title": {"text": scale, "side": "right", "font": {"size": NOTE_SIZE}},
+    }
+    marker = {"coloraxis": "coloraxis", "color": [min(ticks)]}
+    carrier = go.Scatter(x=[None], y=[None], xaxis="x2", yaxis="y2", mode="markers", marker=marker, hoverinfo="skip")
+    coloraxis = {"cmin": min(ticks), "cmax": max(ticks), "colorscale": ramps["light"], "colorbar": bar}
+    return Header(title, coloraxis, carrier, HEADER + drop)
 
 
 def note(text: str, **settings: object) -> dict:

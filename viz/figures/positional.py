@@ -22,7 +22,6 @@ from viz.figures.colors import LIGHT, THEMES, WAVE_COLORS, diverging, opaque_div
 from viz.figures.labels import Label, token_labels
 
 LAYOUTS = ("interleaved", "halves")
-HEADER = 44  # px above the table
 LANE, LANE_NAME, LANE_WAVE = 86, 24, 78  # px: one wave with its name; where the name ends and the wave begins; where the wave ends
 MAX_WAVES = 12
 MARKED_POSITIONS = 64  # up to so many positions each has a dot: the encoding exists at whole positions only
@@ -92,7 +91,7 @@ def positional_heatmap(
         raise ValueError(f"The table has {num_positions} positions, but there are {len(rows)} row labels.")
 
     ramps = {name: opaque_diverging(theme) for name, theme in THEMES.items()}
-    carrier, coloraxis = frame.scale_carrier(ramps, -1, 1, texts.scale, {-1: "−1", 0: "0", 1: "1"})
+    header = frame.header(texts.row, texts.column, texts.scale, {-1: "−1", 0: "0", 1: "1"}, ramps)
     heatmap = go.Heatmap(
         z=z,
         zmin=-1,
@@ -102,8 +101,8 @@ def positional_heatmap(
         hovertemplate=f"{texts.position} %{{y}}<br>{texts.dimension} %{{x}}<br>{texts.value} <b>%{{z:.4f}}</b><extra></extra>",
     )
     row = frame.cell_size(num_positions, 22, 420, smallest=3)
-    left = 48 if rows is None else 14 + round(frame.TOKEN_SIZE * max(label.width for label in rows))
-    top = HEADER + 26
+    left = 48 if rows is None else frame.EDGE + 8 + round(frame.TOKEN_SIZE * max(label.width for label in rows))
+    top = header.height + 24
     hover_rows = [str(p) for p in range(num_positions)] if rows is None else [f"{p} · {r.hover}" for p, r in enumerate(rows)]
     if rows is None:
         y2 = frame.number_axis(num_positions, "y", most=16)
@@ -112,13 +111,13 @@ def positional_heatmap(
     height = round(top + row * num_positions + 10)
     figure_layout = frame.base_layout(height, uirevision)
     figure_layout |= {
-        "margin": {"l": left, "r": 14, "t": top, "b": 10},
+        "margin": {"l": left, "r": frame.EDGE, "t": top, "b": 10},
         "xaxis": {**frame.hidden_axis([_dimension_text(d, d_model, layout, texts) for d in range(d_model)]), "side": "top"},
         "yaxis": frame.hidden_axis(hover_rows, reverse=True),
         "xaxis2": {**frame.number_axis(d_model, "x"), "side": "top", "anchor": "y2", "title": frame.axis_title(texts.dimension_axis)},
         "yaxis2": {**y2, "side": "left", "anchor": "x2", "title": frame.axis_title(texts.position_axis)},
-        "coloraxis": coloraxis,
-        "title": frame.corner(f"↓ {texts.row}", f"→ {texts.column}"),
+        "coloraxis": header.coloraxis,
+        "title": header.title,
         "meta": {
             "kind": "positions",
             "layout": layout,
@@ -127,7 +126,7 @@ def positional_heatmap(
             "theme": frame.theme_paths(ramps),
         },
     }
-    return frame.light(go.Figure(data=[heatmap, carrier], layout=figure_layout))
+    return frame.light(go.Figure(data=[heatmap, header.carrier], layout=figure_layout))
 
 
 def positional_waves(
