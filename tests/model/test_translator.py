@@ -1,32 +1,18 @@
+"""The facade: translate, steps, force and trace, in one thread and in several."""
+
 import dataclasses
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import torch
 
-import model as package
-from model.catalogue import EMBEDDED, find_model, known_models
-from model.checkpoint import save_checkpoint
-from model.decoding import DecodingSettings
-from model.device import pick_device
-from model.errors import (
-    AtlasError,
-    CheckpointCorruptError,
-    CheckpointMissingError,
-    DeviceError,
-    EmptyTextError,
-    InvalidSettingError,
-    TextTooLongError,
-    UnknownTargetError,
-    UnusableTextError,
-)
+from model.errors import EmptyTextError, InvalidSettingError
 from model.hooks import AttentionSite, attention_hook
-from model.translator import Translator, load_translator
-from tests.model.test_decoding import StepRecorder, finish
-from tests.tiny import random_model, tiny_config
+from model.translator import Translator
+from tests.model.decoding_reference import StepRecorder, finish
+from tests.tiny import random_model
 
 TEXT = "The cat saw 12 apples."
 HOSTILE = (
@@ -250,100 +236,7 @@ def test_threads_do_not_meet(tiny_translator):
             assert got == expected
 
 
-# --- errors ---
-
-
-@pytest.mark.parametrize("text", ["", "   ", "\n\u3000"])
-def test_no_text(tiny_translator, text):
-    with pytest.raises(EmptyTextError):
-        tiny_translator.translate(text)
-    for texts in ((text, "x"), ("x", text)):
-        with pytest.raises(EmptyTextError):
-            tiny_translator.force(*texts)
-
-
-@pytest.mark.parametrize("text", ["\x00\x01", "\u202e", "\udcff"])
-def test_no_usable_text(tiny_translator, text):
-    with pytest.raises(UnusableTextError):
-        tiny_translator.translate(text)
-
-
-def test_a_long_text_is_refused_with_its_number(tiny_translator):
-    text = "I am a student. " * 312 + "I am old"
-    assert len(text) == 5000
-    with pytest.raises(TextTooLongError) as error:
-        tiny_translator.translate(text)
-    num_tokens = len(tiny_translator.tokenizer.encode_source(text, "fra"))
-    assert error.value.params == {"num_tokens": num_tokens, "limit": 64}
-    assert str(num_tokens) in str(error.value) and "64" in str(error.value)
-    with pytest.raises(TextTooLongError):
-        tiny_translator.force(TEXT, text)
-
-
-def test_a_huge_text_is_refused_fast(tiny_translator):
-    start = time.perf_counter()
-    with pytest.raises(TextTooLongError):
-        tiny_translator.translate("word \x00é" * 5_000_000)
-    assert time.perf_counter() - start < 3
-
-
-@pytest.mark.parametrize("target", ["deu", None, "", 7])
-def test_unknown_target(tiny_translator, target):
-    with pytest.raises(UnknownTargetError, match="fra, cmn"):
-        tiny_translator.translate(TEXT, target)
-    with pytest.raises(UnknownTargetError):
-        tiny_translator.force(TEXT, "x", target)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("text", None),
-        ("text", 5),
-        ("beam_size", 0),
-        ("beam_size", 17),
-        ("beam_size", 1000),
-        ("beam_size", -1),
-        ("beam_size", 2.5),
-        ("beam_size", True),
-        ("beam_size", "4"),
-        ("beam_size", None),
-        ("method", "magic"),
-        ("method", None),
-        ("method", ["beam"]),
-        ("temperature", 0),
-        ("temperature", -1.0),
-        ("temperature", float("nan")),
-        ("temperature", float("inf")),
-        ("temperature", "hot"),
-        ("temperature", None),
-        ("top_k", -1),
-        ("top_k", 1.5),
-        ("top_p", 0.0),
-        ("top_p", 1.01),
-        ("top_p", float("nan")),
-        ("length_penalty", float("nan")),
-        ("length_penalty", 1e9),
-        ("length_penalty", None),
-        ("max_new_tokens", 0),
-        ("max_new_tokens", 65),
-        ("max_new_tokens", 1.0),
-        ("seed", -1),
-        ("seed", 2**63),
-        ("seed", "a"),
-        ("seed", 1.0),
-    ],
-)
-def test_impossible_settings(tiny_translator, name, value):
-    with pytest.raises(InvalidSettingError) as error:
-        tiny_translator.translate(**{"text": TEXT, name: value})
-    assert error.value.params["name"] == name and error.value.params["allowed"]
-
-
-def test_numpy_numbers_are_numbers():
-    settings = DecodingSettings(beam_size=np.int64(3), temperature=np.float32(0.5), seed=np.int32(3))
-    assert settings == DecodingSettings(beam_size=3, temperature=0.5, seed=3)
-    assert type(settings.beam_size) is int and type(settings.temperature) is float
+# --- positions ---
 
 
 def test_positional_encoding_is_the_models_own(tiny_translator, tiny_model, tiny_tokenizer):
@@ -361,96 +254,3 @@ def test_positional_encoding_is_the_models_own(tiny_translator, tiny_model, tiny
 
 def random_model_like(model, **changes):
     return random_model(dataclasses.replace(model.config, **changes))
-
-
-# --- loading ---
-
-
-def test_a_loaded_folder_translates_like_the_model(tiny_folder, tiny_translator):
-    for loaded in (load_translator(tiny_folder, device="cpu"), package.load_translator(str(tiny_folder), "cpu")):
-        assert (loaded.name, loaded.device, loaded.targets, loaded.config) == ("tiny", "cpu", ("fra", "cmn"), tiny_translator.config)
-        assert loaded.translate(TEXT) == tiny_translator.translate(TEXT)
-
-
-def test_missing_and_damaged_files(tiny_folder, tmp_path):
-    names = [path.name for path in tiny_folder.iterdir()]
-    assert {"config.json", "tokenizer.model"} < set(names)
-    for name in names:
-        for damage, expected in (("remove", CheckpointMissingError), ("cut", CheckpointCorruptError), ("empty", CheckpointCorruptError)):
-            folder = tmp_path / f"{name}-{damage}"
-            folder.mkdir()
-            for other in names:
-                content = (tiny_folder / other).read_bytes()
-                if other != name:
-                    (folder / other).write_bytes(content)
-                elif damage != "remove":
-                    (folder / other).write_bytes(content[: len(content) // 2] if damage == "cut" else b"")
-            with pytest.raises(expected) as error:
-                load_translator(folder, "cpu")
-            assert str(tmp_path) not in str(error.value)
-
-
-@pytest.mark.parametrize("source", ["no-such-folder", "", "a\0b", "x" * 5000])
-def test_no_such_model(source, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises((CheckpointMissingError, CheckpointCorruptError)):
-        load_translator(source, "cpu")
-
-
-def test_sources_that_are_no_folder(tiny_folder):
-    with pytest.raises(CheckpointCorruptError, match="file"):
-        find_model(tiny_folder / "config.json")
-    with pytest.raises(InvalidSettingError):
-        find_model(5)
-
-
-def test_a_tokenizer_of_another_model_is_refused(tiny_tokenizer):
-    for config in (tiny_config(tiny_tokenizer.vocab_size + 1), tiny_config(tiny_tokenizer.vocab_size, eos_id=6)):
-        with pytest.raises(CheckpointCorruptError):
-            Translator(random_model(config), tiny_tokenizer)
-
-
-def test_the_catalogue(tiny_folder, tmp_path):
-    assert find_model() == find_model("embedded") == EMBEDDED == known_models()[0]
-    save_checkpoint(random_model(tiny_config(20)), tmp_path / "b")
-    save_checkpoint(random_model(tiny_config(20)), tmp_path / "a")
-    (tmp_path / "c").mkdir()
-    assert [entry.name for entry in known_models(tmp_path)] == ["embedded", "a", "b"]
-    assert known_models(tmp_path / "none") == (EMBEDDED,)
-
-
-# --- devices ---
-
-
-def test_device_order(monkeypatch):
-    monkeypatch.delenv("ATLAS_DEVICE", raising=False)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
-    assert str(pick_device()) == "cuda:0"
-    assert str(pick_device("cuda")) == "cuda" and str(pick_device("cuda:1")) == "cuda:1" and str(pick_device("mps")) == "mps"
-    with pytest.raises(DeviceError, match="cuda:0, cuda:1, mps, cpu"):
-        pick_device("cuda:2")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert str(pick_device()) == "mps"
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    assert str(pick_device()) == "cpu"
-
-
-def test_the_environment_overrides(monkeypatch, tiny_folder):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    monkeypatch.setenv("ATLAS_DEVICE", "CPU")
-    assert str(pick_device()) == "cpu"
-    assert str(pick_device("cuda")) == "cuda"
-    monkeypatch.setenv("ATLAS_DEVICE", " ")
-    assert str(pick_device()) == "cuda:0"
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    for bad in ("tpu", "cuda", "cuda:x", "-1"):
-        monkeypatch.setenv("ATLAS_DEVICE", bad)
-        with pytest.raises(DeviceError, match="available: .*cpu") as error:
-            load_translator(tiny_folder)
-        assert error.value.code == "device" and isinstance(error.value, AtlasError)
-    for bad in ("", 3, "gpu"):
-        with pytest.raises(DeviceError):
-            pick_device(bad)
