@@ -71,6 +71,7 @@ def test_cleaning(text, cleaned):
 
 
 @given(st.text())
+@settings(deadline=None)
 def test_cleaned_text_is_composed_and_clean_for_good(text):
     cleaned = clean_text(text)
     assert clean_text(cleaned) == cleaned

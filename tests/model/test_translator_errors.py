@@ -39,10 +39,10 @@ def test_a_long_text_is_refused_with_its_number(tiny_translator):
 
 
 def test_a_huge_text_is_refused_fast(tiny_translator):
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(TextTooLongError):
         tiny_translator.translate("word \x00é" * 5_000_000)
-    assert time.perf_counter() - start < 3
+    assert time.process_time() - start < 3
 
 
 @pytest.mark.parametrize("target", ["deu", None, "", 7])
