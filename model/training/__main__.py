@@ -54,7 +54,7 @@ def train(options: argparse.Namespace) -> None:
         dropout=options.dropout,
         norm=options.norm,
         activation=options.activation,
-        max_len=1024,
+        max_len=512,
     )
     chosen = {field.name: getattr(options, field.name) for field in fields(TrainingSettings) if field.name != "last_step"}
     settings = TrainingSettings(**chosen, last_step=options.steps)
