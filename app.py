@@ -6,18 +6,18 @@ import os
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # before Gradio is imported: it asks once
 
-from pathlib import Path  # noqa: E402
+from pathlib import Path
 
-import gradio as gr  # noqa: E402
+import gradio as gr
 
-import model  # noqa: E402
-from model.errors import AtlasError  # noqa: E402
-from model.recording import load_run  # noqa: E402
-from model.translator import Translator  # noqa: E402
-from viz import page  # noqa: E402
-from viz.panels import api, positions, translate  # noqa: E402
-from viz.runs import Request, Run, RunCache  # noqa: E402
-from viz.text import say  # noqa: E402
+import model
+from model.errors import AtlasError
+from model.recording import load_run
+from model.translator import Translator
+from viz import page
+from viz.panels import api, positions, translate
+from viz.runs import Request, Run, RunCache
+from viz.text import say
 
 EXAMPLE = Path(model.__file__).parent / "weights" / "example.npz"
 TARGETS_WITHOUT_MODEL = ("fra", "cmn")

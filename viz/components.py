@@ -8,15 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import gradio as gr
-import plotly
 import plotly.graph_objects as go
-
-PLOTLY_SCRIPT = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 
 # No user text is ever part of a template: gr.HTML evaluates templates as code. The figure arrives as data (props.value).
 _TEMPLATE = """
@@ -28,12 +23,6 @@ _TEMPLATE = """
 _SCRIPT = "atlas.plotView({element, props, trigger, watch, events: ['cell_click', 'cell_hover']})"
 
 
-def plotly_script_url() -> str:
-    """Where Gradio serves plotly.min.js: relative, so that it also holds behind a proxy that adds a path."""
-    gr.set_static_paths([PLOTLY_SCRIPT])
-    return f"gradio_api/file={quote(PLOTLY_SCRIPT.as_posix(), safe='/:')}"
-
-
 def view_value(figures: Mapping[str, go.Figure], alternatives: Mapping[str, str]) -> str:
     """What a PlotlyView shows, as the string that travels to the browser.
 
@@ -41,15 +30,17 @@ def view_value(figures: Mapping[str, go.Figure], alternatives: Mapping[str, str]
     in words. Arrays travel as base64 typed arrays and NaN inside a list as null, so the string is always strict JSON.
     """
     parts = (
-        f"{json.dumps(language)}:{{\"alt\":{json.dumps(alternatives[language])},\"figure\":{figure.to_json(validate=False)}}}"
+        f'{json.dumps(language)}:{{"alt":{json.dumps(alternatives[language])},"figure":{figure.to_json(validate=False)}}}'
         for language, figure in figures.items()
     )
     return "{" + ",".join(parts) + "}"
 
 
 class PlotlyView(gr.HTML):
-    """Shows the figure(s) of `view_value`. Events: cell_click and cell_hover with integers `row`, `column`, `trace` (any client can send any value: viz.panels.choice.read_cell checks).
+    """Shows the figure(s) of `view_value`.
 
+    Events: cell_click and cell_hover, with integers `row`, `column`, `trace`. Any client can send any value, so a handler checks them
+    (viz.panels.choice.read_cell).
     label_key: key of viz/text that names the picture for screen readers. css_class: sets the reserved height (static/atlas.css).
     """
 

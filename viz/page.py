@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
-from starlette.middleware import Middleware
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from viz.components import plotly_script_url
+from viz.delivery import PlotlyDelivery, plotly_script_url
 from viz.text import LANGUAGES
 
 STATIC = Path(__file__).parent / "static"
@@ -33,16 +31,18 @@ FONTS = [
 _HEADER = """
 <header class="masthead">
   <a class="skip" href="#sentence" data-t="page.skip"></a>
-  <p class="brand"><svg viewBox="0 0 22 22" aria-hidden="true"><path d="M3 4 Q11 9 19 4"/><path d="M3 11 Q11 16 19 4"/><path d="M3 18 Q11 18 19 18"/>
-    <circle cx="3" cy="4" r="1.6"/><circle cx="3" cy="11" r="1.6"/><circle cx="3" cy="18" r="1.6"/>
-    <circle cx="19" cy="4" r="1.6"/><circle cx="19" cy="11" r="1.6"/><circle cx="19" cy="18" r="1.6"/></svg>
+  <p class="brand"><svg viewBox="0 0 22 22" aria-hidden="true">
+      <path d="M3 4 L19 11 M3 11 L19 4 M3 18 L19 18"/>
+      <circle cx="3" cy="4" r="1.8"/><circle cx="3" cy="11" r="1.8"/><circle cx="3" cy="18" r="1.8"/>
+      <circle cx="19" cy="4" r="1.8"/><circle cx="19" cy="11" r="1.8"/><circle cx="19" cy="18" r="1.8"/></svg>
     <strong data-t="page.title"></strong><span data-t="page.tagline"></span></p>
   <div class="switches">
     <div class="languages" role="group" data-t-label="header.language">
       <button type="button" data-lang="en" lang="en">EN</button><button type="button" data-lang="zh" lang="zh-CN">中文</button>
     </div>
-    <button type="button" class="theme" data-theme data-t-label="header.theme" data-t-title="header.theme"><svg viewBox="0 0 20 20" aria-hidden="true">
-      <circle cx="10" cy="10" r="7.25"/><path d="M10 2.75 a7.25 7.25 0 0 1 0 14.5 z"/></svg></button>
+    <button type="button" class="theme" data-theme data-t-label="header.theme" data-t-title="header.theme">
+      <svg viewBox="0 0 20 20" aria-hidden="true">
+        <circle cx="10" cy="10" r="7.25"/><path d="M10 2.75 a7.25 7.25 0 0 1 0 14.5 z"/></svg></button>
   </div>
 </header>
 """
@@ -93,26 +93,6 @@ def theme() -> gr.themes.Base:
     return gr.themes.Base(font=FONTS, font_mono=["ui-monospace", "Consolas", "monospace"], primary_hue="neutral", neutral_hue="neutral")
 
 
-class EarlyScript:
-    """ASGI middleware: names plotly.js in the Link header of the page itself, so that the browser fetches it before Gradio's own scripts run.
-
-    Gradio adds `head` to the document only after its bundle has started; for a script of 4.6 MB that is half a second too late.
-    """
-
-    def __init__(self, app: ASGIApp, url: str) -> None:
-        self.app = app
-        self.link = f"<{url}>; rel=preload; as=script".encode("latin-1")
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_with_link(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], (b"link", self.link)]
-            await send(message)
-
-        is_page = scope["type"] == "http" and scope["method"] == "GET" and scope["path"] == "/"
-        await self.app(scope, receive, send_with_link if is_page else send)
-
-
 def launch_options() -> dict[str, Any]:
     """Arguments for `Blocks.launch`: no history, no monitoring, no telemetry, small uploads, our head and theme."""
     on_space = bool(os.environ.get("SPACE_ID"))
@@ -129,5 +109,5 @@ def launch_options() -> dict[str, Any]:
         "state_session_capacity": 200,
         "footer_links": [],
         "pwa": False,
-        "app_kwargs": {"middleware": [Middleware(EarlyScript, url=plotly_script_url())]},
+        "app_kwargs": {"middleware": [(PlotlyDelivery, (), {})]},
     }

@@ -83,7 +83,7 @@ class Run:
 
     @property
     def badge(self) -> str:
-        """"recorded", "given" or "live": where these numbers come from."""
+        """Where these numbers come from: "recorded", "given" or "live"."""
         if self.request.recorded:
             return "recorded"
         return "live" if self.request.given is None else "given"

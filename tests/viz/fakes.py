@@ -8,6 +8,7 @@ import numpy as np
 
 from model.errors import EmptyTextError, TextTooLongError, UnknownTargetError, UnusableTextError
 from model.results import AttentionTrace, Translation
+from viz.runs import Request, Run
 
 ENCODER = (3, 4)  # layers, heads
 DECODER = (2, 3)
@@ -122,3 +123,9 @@ class FakeTranslator:
             forced=forced,
             finished=True,
         )
+
+
+def recorded_run(translator: FakeTranslator) -> Run:
+    """The run a page opens with."""
+    translation = translator.translate("I am a student.")
+    return Run(Request(translation.source_text, translation.target, recorded=True), translation, translator.trace(translation), 0.0)

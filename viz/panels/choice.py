@@ -47,7 +47,11 @@ def language_of(store: object) -> str:
 
 def maps_of(trace: AttentionTrace, kind: str) -> np.ndarray:
     """The maps of one kind, float32 [layer, head, query, key]."""
-    return {"encoder_self": trace.encoder_self_attention, "decoder_self": trace.decoder_self_attention, "cross": trace.cross_attention}[kind]
+    return {
+        "encoder_self": trace.encoder_self_attention,
+        "decoder_self": trace.decoder_self_attention,
+        "cross": trace.cross_attention,
+    }[kind]
 
 
 @dataclass(frozen=True)

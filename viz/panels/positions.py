@@ -129,7 +129,8 @@ _HEAD = """
 _NOTICE = '<div class="notice" role="alert" hidden></div>'
 _OPTIONS = """
 <div class="map-options positions-options">
-  <div class="option"><label class="option-name" for="positions-length"><span data-t="positions.length"></span> <output data-length></output></label>
+  <div class="option">
+    <label class="option-name" for="positions-length"><span data-t="positions.length"></span> <output data-length></output></label>
     <input type="range" id="positions-length" min="2"></div>
   <div class="option"><label class="check"><input type="checkbox" data-tokens><span data-t="positions.tokens"></span></label></div>
   <div class="option" data-t-title="positions.pairs.help"><span class="option-name" data-t="positions.pairs"></span>
@@ -162,7 +163,9 @@ def build(runs: RunCache, bridge: gr.HTML, result: gr.HTML) -> None:
         "length": first.length,
         "pairs": list(first.pairs),
         "max_pairs": MAX_PAIRS,
-        "offered": [{"pair": pair, "dims": dimensions((pair,), config.d_model, config.position_layout)} for pair in offered_pairs(config.d_model)],
+        "offered": [
+            {"pair": pair, "dims": dimensions((pair,), config.d_model, config.position_layout)} for pair in offered_pairs(config.d_model)
+        ],
     }
     with gr.Column(elem_id="positions-area"):
         static_block(_HEAD, "atlas.positions.head(element, props)", "positions-head", about)

@@ -6,6 +6,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Sequence
+
 from viz.panels.choice import KINDS, maps_of
 from viz.runs import Run
 
@@ -23,12 +24,13 @@ def _joins(token: str, previous: str) -> bool:
         return byte[2] != "1"
     if token in SPECIALS or previous in SPECIALS or token.startswith(SPACE) or _BYTE_PIECE.fullmatch(previous):
         return False
-    letters = (_is_letter(token.lstrip(SPACE)), _is_letter(previous.lstrip(SPACE)))
-    return all(letters) and not (_is_ideographic(token) or _is_ideographic(previous))
+    parts = (token.lstrip(SPACE), previous.lstrip(SPACE))
+    return all(map(_is_wordlike, parts)) and not any(map(_is_ideographic, parts))
 
 
-def _is_letter(text: str) -> bool:
-    return bool(text) and all(unicodedata.category(char)[0] in "LMN" for char in text)
+def _is_wordlike(text: str) -> bool:
+    """Letters, digits, and what stands inside words, as in "l'argent" and "peut-être"; also nothing (a lone space)."""
+    return all(char in "'’-" or unicodedata.category(char)[0] in "LMN" for char in text)
 
 
 def _is_ideographic(text: str) -> bool:
@@ -39,13 +41,14 @@ def _is_ideographic(text: str) -> bool:
 def words(tokens: Sequence[str], log_probs: Sequence[float]) -> list[dict[str, object]]:
     """Tokens joined to words for reading; a word's probability is the product of its pieces'.
 
-    Each word: text, probability, spaced (a space stands before it), special (the end token), pieces [{token, probability}].
+    Each word: text, probability, spaced (a space stands before it), special (the end token), mark (punctuation only),
+    pieces [{token, probability}].
     """
     out: list[dict[str, object]] = []
     previous = ""
     for token, log_prob in zip(tokens, log_probs, strict=True):
         byte = _BYTE_PIECE.fullmatch(token)
-        shown = byte[1] if byte else token.replace(SPACE, "")
+        shown = (byte[1] if byte else token).replace(SPACE, "")
         probability = math.exp(min(0.0, log_prob))
         if out and _joins(token, previous):
             word = out[-1]
@@ -57,6 +60,7 @@ def words(tokens: Sequence[str], log_probs: Sequence[float]) -> list[dict[str, o
                 "probability": probability,
                 "spaced": token.startswith(SPACE) and bool(out),
                 "special": token in SPECIALS,
+                "mark": bool(shown) and not any(unicodedata.category(char)[0] in "LMNS" for char in shown),
                 "pieces": [],
             }
             out.append(word)

@@ -17,7 +17,7 @@ from viz.panels.choice import MapChoice, as_mapping, language_of
 from viz.panels.map_figure import map_view
 from viz.panels.notice import notice
 from viz.panels.reading import result_value
-from viz.runs import BEAM_SIZES, Request, Run, RunCache
+from viz.runs import BEAM_SIZES, Request, RunCache
 from viz.text import say
 
 EXAMPLES = (
@@ -104,6 +104,7 @@ _OPTIONS = """
 _NOTICE = '<div class="notice" role="alert" hidden></div>'
 _RESULT = """
 <section class="result" data-t-label="result.label">
+  <p class="field-name" data-language></p>
   <p class="words" dir="auto" aria-live="polite" data-words></p>
   <p class="status" data-status></p>
   <div class="progress" aria-hidden="true"></div>
@@ -141,9 +142,10 @@ _MAP_FOOT = """
   <p class="caveat" data-t="caveat"></p>
   <details><summary data-t="more.open"></summary>
     <p data-part="paragraph"></p>
-    <p class="formula">Attention(<i>Q</i>, <i>K</i>, <i>V</i>) = softmax( <i>QK</i><sup>⊤</sup> / √<i>d<sub>k</sub></i><span data-mask hidden> +
-      <i>M</i></span> ) <i>V</i><span data-mask hidden>,&emsp;<i>M<sub>ij</sub></i> = 0 (<i>j</i> ≤ <i>i</i>), −∞ (<i>j</i> &gt; <i>i</i>)</span></p>
-    <p class="faint" data-t="more.where"></p>
+    <p class="formula">Attention(<i>Q</i>, <i>K</i>, <i>V</i>) = softmax(<i>QK</i><sup>⊤</sup> / √<i>d<sub>k</sub></i><span data-mask
+      hidden> + <i>M</i></span>) <i>V</i><span data-mask hidden>,&emsp;<i>M<sub>ij</sub></i> = 0 (<i>j</i> ≤ <i>i</i>), −∞ (<i>j</i>
+      &gt; <i>i</i>)</span></p>
+    <p class="faint"><i>d<sub>k</sub></i> <span data-t="more.where"></span></p>
   </details>
 </div>
 """
@@ -156,6 +158,7 @@ def build(runs: RunCache, bridge: gr.HTML, targets: tuple[str, ...]) -> gr.HTML:
     first_notice = notice(runs.problem) if runs.problem else None
 
     with gr.Column(elem_id="sentence-area"):
+        static_block('<p class="field-name" data-t="sentence.hint"></p>', "atlas.applyText(element)", "sentence-hint")
         sentence = gr.Textbox(
             recorded.translation.source_text if recorded else "",
             label=say("en", "sentence.label"),
@@ -171,9 +174,7 @@ def build(runs: RunCache, bridge: gr.HTML, targets: tuple[str, ...]) -> gr.HTML:
         result = static_block(_RESULT, "atlas.resultView(element, props, watch)", "result", result_value(recorded) if recorded else None)
         static_block(_GIVEN_TOGGLE, "atlas.givenToggle(element)", "given-toggle")
         with gr.Column(elem_id="given-area"):
-            given = gr.Textbox(
-                label=say("en", "given.label"), show_label=False, container=False, lines=1, max_lines=4, elem_id="given"
-            )
+            given = gr.Textbox(label=say("en", "given.label"), show_label=False, container=False, lines=1, max_lines=4, elem_id="given")
             static_block(_GIVEN_BUTTONS, "atlas.givenView(element)", "given-buttons")
     with gr.Column(elem_id="map-area"):
         static_block(_MAP_HEAD, "atlas.mapControls(element); atlas.mapWords(element)", "map-head")

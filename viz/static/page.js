@@ -70,6 +70,11 @@ window.atlas = (() => {
     rememberInUrl("lang", lang);
   };
   onChange(["lang"], showLanguage);
+  /* Gradio writes its own title and language when it starts; ours stand. */
+  new MutationObserver(() => document.title === say("page.title") || (document.title = say("page.title")))
+    .observe(document.head, {subtree: true, childList: true, characterData: true});
+  new MutationObserver(() => document.documentElement.lang.startsWith(state.lang) || showLanguage())
+    .observe(document.documentElement, {attributeFilter: ["lang"]});
 
   /* ---- theme: Gradio's own body.dark class; ?__theme= keeps it over a reload ---- */
   const isDark = () => document.body.classList.contains("dark");

@@ -29,7 +29,8 @@
   };
 
   const config = {displaylogo: false, responsive: false, showTips: false, doubleClick: "reset", displayModeBar: false};
-  const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
+  /* On a touch screen a finger on the map has to scroll the page, not draw a zoom box. */
+  const coarse = matchMedia("(pointer: coarse)");
 
   atlas.plotView = ({element, props, trigger, watch, events}) => {
     const frame = element.querySelector(".plot-frame");
@@ -52,7 +53,7 @@
       const {min_width = 0, min_height = 0, max_width = Infinity} = layout.meta || {};
       const height = Math.max(reserved, min_height);
       const stretch = min_height ? height / min_height : 1;
-      return {width: Math.max(min_width, Math.min(frame.clientWidth, max_width * stretch)), height};
+      return {width: Math.max(min_width, Math.min(frame.clientWidth, 1.5 * max_width * stretch)), height};
     };
 
     const draw = () => {
@@ -61,7 +62,7 @@
       if (!view || dirty) return;
       drawing = drawing.then(whenPlotly).then(async (Plotly) => {
         const layout = themed(view.figure.layout, atlas.isDark());
-        Object.assign(layout, size(layout), {autosize: false});
+        Object.assign(layout, size(layout), {autosize: false}, coarse.matches ? {dragmode: false} : {});
         await Plotly.react(plot, view.figure.data, layout, config);
         plot.dataset.drawn = String(Number(plot.dataset.drawn || 0) + 1);
         frame.setAttribute("aria-label", atlas.say(props.label_key));

@@ -32,9 +32,15 @@
     clearTimeout(slowTimer);
     document.body.classList.remove("atlas-working");
   };
-  atlas.succeeded = settled;
+  let unanswered = false;
+  atlas.succeeded = () => {
+    settled();
+    if (unanswered) atlas.complain(null);
+    unanswered = false;
+  };
   atlas.failed = () => {
     settled();
+    unanswered = true;
     atlas.complain({code: "busy", params: {}});
   };
   atlas.begin = begin;
@@ -77,6 +83,7 @@
   });
 
   /* ---- examples, target language, beam ---- */
+  const languageName = (code) => (has(`target.${code}`) ? say(`target.${code}`) : code);
   atlas.options = (element, props) => {
     const {examples, targets, beams} = props.value;
     if (!state.target) state.target = targets[0];
@@ -93,8 +100,7 @@
       list.append(button);
     });
     const show = () => {
-      const name = (code) => (has(`target.${code}`) ? say(`target.${code}`) : code);
-      atlas.choices(element.querySelector("[data-targets]"), targets.map((value) => ({value, label: name(value)})), state.target,
+      atlas.choices(element.querySelector("[data-targets]"), targets.map((value) => ({value, label: languageName(value)})), state.target,
         (target) => set({target}));
       atlas.choices(element.querySelector("[data-beams]"), beams.map((value) => ({value, label: String(value)})), state.beam_size,
         (beam_size) => set({beam_size}));
@@ -113,7 +119,8 @@
     const probability = make("span", "word-probability");
     const bar = make("i");
     bar.style.setProperty("--p", word.probability.toFixed(3));
-    probability.append(bar, make("span", "", percent(word.probability)));
+    probability.append(bar);
+    if (!word.mark || word.special) probability.append(make("span", "", percent(word.probability))); // a comma has no room for a number
     node.append(probability);
     node.title = word.pieces.map((piece) => say("result.probability", {token: piece.token, value: piece.probability.toFixed(4)})).join("\n");
     return node;
@@ -122,10 +129,12 @@
     const line = element.querySelector("[data-words]");
     const status = element.querySelector("[data-status]");
     if (!result) {
+      element.querySelector("[data-language]").textContent = "";
       line.replaceChildren(make("span", "faint", say("result.empty")));
       status.replaceChildren();
       return;
     }
+    element.querySelector("[data-language]").textContent = languageName(result.request.target);
     line.lang = {fra: "fr", cmn: "zh-CN", deu: "de", spa: "es"}[result.request.target] || "";
     line.replaceChildren(...result.words.map(wordNode));
     const badge = make("span", `badge ${result.badge}`, say(`status.${result.badge}`));

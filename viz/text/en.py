@@ -12,6 +12,7 @@ TEXT = {
     "footer.model": "Everything here comes from a real pass of the loaded model.",
     # Translate: the sentence
     "sentence.label": "English sentence",
+    "sentence.hint": "English · type any sentence",
     "sentence.placeholder": "Type an English sentence…",
     "examples.label": "or try",
     "target.label": "Translate into",
@@ -84,7 +85,7 @@ TEXT = {
     "The first row can look only at the start token and therefore gives it all its weight.",
     "more.cross": "The queries come from the decoder, the keys and values from the encoder's output, called memory. There is no causal mask: the whole source is known from the start. "
     "Row t is the decoder state that has just read one token and predicts the next. Naming the rows by the token read or by the token predicted moves the names by one, never the numbers.",
-    "more.where": "d_k is the width of one head. Dividing by √d_k keeps the scores small enough for softmax not to saturate.",
+    "more.where": "is the width of one head. Dividing by its square root keeps the scores small enough for softmax not to saturate.",
     # words on the map
     "map.row.encoder_self": "row: the word that looks",
     "map.row.predicted": "row: the word being written",

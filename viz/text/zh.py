@@ -13,6 +13,7 @@ TEXT = {
     "footer.model": "这里的一切都来自已加载模型的真实计算。",
     # Translate: the sentence
     "sentence.label": "英文句子",
+    "sentence.hint": "英文 · 输入任意一句话",
     "sentence.placeholder": "输入一句英文……",
     "examples.label": "或者试试",
     "target.label": "翻译成",
@@ -85,7 +86,7 @@ TEXT = {
     "第一行只能看到起始词元，所以全部权重都落在它身上。",
     "more.cross": "查询来自解码器，键和值来自编码器的输出（称为 memory）。这里没有因果掩码：整句原文从一开始就是已知的。"
     "第 t 行是解码器刚读入一个词元、正要预测下一个词元的状态。按读入的词元还是按预测的词元命名，只是名字错开一位，数字不变。",
-    "more.where": "d_k 是一个注意力头的宽度。除以 √d_k 让分数不至于过大，softmax 才不会饱和。",
+    "more.where": "是一个注意力头的宽度。除以它的平方根，分数就不至于过大，softmax 才不会饱和。",
     # words on the map
     "map.row.encoder_self": "行：正在看的词",
     "map.row.predicted": "行：正在写出的词",

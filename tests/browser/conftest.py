@@ -1,0 +1,133 @@
+"""A real Chromium on a real server with a fake translator, and a page that fails its test for any error or outside request."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+import app
+from tests.conftest import CHROMIUM
+from tests.viz.fakes import FakeTranslator, recorded_run
+from viz import page as page_parts
+
+ARGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+WIDE, NARROW = (1440, 900), (390, 844)
+
+
+def serve(demo) -> str:
+    """Starts `demo` on a free port in this process and returns its address."""
+    options = page_parts.launch_options() | {"server_name": "127.0.0.1", "server_port": None}
+    _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True, **options)
+    return url.rstrip("/")
+
+
+@pytest.fixture(scope="session")
+def translator() -> FakeTranslator:
+    return FakeTranslator()
+
+
+@pytest.fixture(scope="session")
+def site(translator: FakeTranslator) -> Iterator[str]:
+    demo = app.build_app(translator, recorded_run(translator))
+    yield serve(demo)
+    demo.close()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as play:
+        chromium = play.chromium.launch(executable_path=str(CHROMIUM), args=ARGS)
+        yield chromium
+        chromium.close()
+
+
+class Guard:
+    """What a page must not do: log an error, throw, or ask another host."""
+
+    def __init__(self, page: Page, base: str) -> None:
+        self.complaints: list[str] = []
+        page.on("console", lambda message: message.type == "error" and self.complaints.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: self.complaints.append(f"page error: {error}"))
+        page.on(
+            "request",
+            lambda request: request.url.startswith((base + "/", "data:", "blob:")) or self.complaints.append(f"outside: {request.url}"),
+        )
+
+
+class Ignored(list):
+    """For a test that breaks something on purpose: takes complaints and keeps none."""
+
+    def append(self, item: object) -> None:
+        del item
+
+
+Open = Callable[..., Page]
+
+
+@pytest.fixture
+def open_page(browser: Browser, site: str) -> Iterator[Open]:
+    """open_page(size, theme, lang) -> a page with its first picture drawn. Complaints of all pages are checked at the end."""
+    contexts, guards = [], []
+
+    def open_it(
+        size: tuple[int, int] = WIDE,
+        theme: str = "light",
+        lang: str | None = "en",
+        locale: str = "en-US",
+        url: str = "",
+        picture: bool = True,
+    ) -> Page:
+        context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=theme, locale=locale)
+        context.set_default_timeout(20_000)
+        contexts.append(context)
+        page = context.new_page()
+        base = url or site
+        guards.append(Guard(page, base))
+        page.goto(f"{base}/?{f'lang={lang}' if lang else ''}")
+        page.wait_for_selector("#map .main-svg" if picture else "#sentence textarea")
+        return page
+
+    open_it.guards = guards
+    yield open_it
+    for context in contexts:
+        context.close()
+    assert [line for guard in guards for line in guard.complaints] == []
+
+
+def figure(page: Page, elem_id: str = "map") -> dict:
+    """What is drawn: tokens of rows and columns, weights, and how often it was drawn."""
+    return page.evaluate(
+        """(id) => {
+          const plot = document.querySelector(`#${id} .plot`);
+          const trace = plot._fullData[0];
+          const meta = plot.layout.meta;
+          return {z: Array.from(trace.z || [], (row) => Array.from(row)), rows: meta.queries, columns: meta.keys, kind: meta.kind,
+                  drawn: Number(plot.dataset.drawn), range: plot._fullLayout.xaxis.range.map(Number)};
+        }""",
+        elem_id,
+    )
+
+
+def wait_until_drawn(page: Page, drawn: int, elem_id: str = "map") -> None:
+    """Waits for a drawing after number `drawn`."""
+    page.wait_for_function("([id, n]) => Number(document.querySelector(`#${id} .plot`).dataset.drawn || 0) > n", arg=[elem_id, drawn])
+
+
+def wait_for_words(page: Page, text: str) -> None:
+    """Waits until the translation on the page contains `text` (spaces are layout, not text, so they are left out)."""
+    page.wait_for_function(
+        "(text) => [...document.querySelectorAll('#result .word-text')].map((w) => w.textContent).join('').includes(text)", arg=text
+    )

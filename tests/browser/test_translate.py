@@ -1,0 +1,237 @@
+"""The Translate tab in a browser: type, translate, choose maps, hover, hostile input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import NARROW, WIDE, Ignored, Open, figure, wait_for_words, wait_until_drawn
+from tests.viz.fakes import DECODER, ENCODER, FakeTranslator, pieces
+from viz.panels.choice import maps_of
+
+SENTENCE = "We will not go home."
+
+
+def type_sentence(page: Page, text: str) -> None:
+    page.locator("#sentence textarea").fill(text)
+
+
+def pick(page: Page, group: str, label: str) -> None:
+    page.locator(f"[data-{group}] label", has_text=label).first.click()
+
+
+def test_the_page_opens_with_the_recorded_run(open_page: Open, translator: FakeTranslator) -> None:
+    page = open_page()
+    trace = translator.trace(translator.translate("I am a student."))
+    shown = figure(page)
+    assert shown["kind"] == "cross"
+    assert shown["rows"] == list(trace.tgt_out_tokens) and shown["columns"] == list(trace.src_tokens)
+    np.testing.assert_allclose(shown["z"], trace.cross_attention[-1].mean(axis=0), atol=1e-6)
+    expect(page.locator("#result .badge")).to_have_text("recorded")
+    expect(page.locator("#sentence textarea")).to_have_value("I am a student.")
+
+
+def test_typing_translates_and_draws_without_a_click(open_page: Open, translator: FakeTranslator) -> None:
+    page = open_page()
+    before = figure(page)["drawn"]
+    page.locator("#sentence textarea").fill("")
+    page.locator("#sentence textarea").press_sequentially(SENTENCE, delay=15)
+    wait_for_words(page, "wEWILLNOTGOHOME.")
+    wait_until_drawn(page, before)
+    expect(page.locator("#result .badge")).to_have_text("live")
+    translation = translator.translate(SENTENCE)
+    assert figure(page)["rows"] == list(translation.tgt_out_tokens)
+    probability = page.locator("#result .word-probability").first
+    expect(probability).to_have_text("98%")
+
+
+def test_enter_translates_at_once(open_page: Open) -> None:
+    page = open_page()
+    type_sentence(page, "I love you.")
+    page.locator("#sentence textarea").press("Enter")
+    wait_for_words(page, "aime")
+    expect(page.locator("#sentence textarea")).to_have_value("I love you.")
+
+
+@pytest.mark.parametrize(("kind", "label"), [("encoder_self", "Encoder"), ("decoder_self", "Decoder"), ("cross", "Cross")])
+def test_every_head_of_every_kind(open_page: Open, translator: FakeTranslator, kind: str, label: str) -> None:
+    page = open_page()
+    trace = translator.trace(translator.translate("I am a student."))
+    maps = maps_of(trace, kind)
+    layers, heads = ENCODER if kind == "encoder_self" else DECODER
+    before = figure(page)["drawn"]
+    if kind != "cross":
+        pick(page, "kinds", label)
+        wait_until_drawn(page, before)
+    assert figure(page)["kind"] == kind
+    expect(page.locator("[data-layers] label")).to_have_count(layers)
+    expect(page.locator("[data-heads] label")).to_have_count(heads + 2)
+
+    before = figure(page)["drawn"]
+    pick(page, "layers", "0")
+    wait_until_drawn(page, before)
+    before = figure(page)["drawn"]
+    pick(page, "heads", str(heads - 1))
+    wait_until_drawn(page, before)
+    z = np.array(figure(page)["z"], dtype=float)
+    expected = maps[0, heads - 1]
+    visible = np.tril(np.ones_like(expected, dtype=bool)) if kind == "decoder_self" else np.ones_like(expected, dtype=bool)
+    np.testing.assert_allclose(z[visible], expected[visible], atol=1e-6)
+
+    before = figure(page)["drawn"]
+    pick(page, "heads", "max")
+    wait_until_drawn(page, before)
+    z = np.array(figure(page)["z"], dtype=float)
+    np.testing.assert_allclose(z[visible], maps[0].max(axis=0)[visible], atol=1e-6)
+
+
+def test_the_choice_of_map_survives_a_new_sentence(open_page: Open) -> None:
+    page = open_page()
+    before = figure(page)["drawn"]
+    pick(page, "kinds", "Decoder")
+    pick(page, "heads", "1")
+    wait_until_drawn(page, before)
+    type_sentence(page, SENTENCE)
+    wait_for_words(page, "HOME")
+    expect(page.locator("#map-head h2")).to_have_text("Decoder causal attention · layer 1 · head 1")
+    assert figure(page)["kind"] == "decoder_self"
+
+
+def test_rows_can_be_named_by_the_token_read(open_page: Open) -> None:
+    page = open_page()
+    first = figure(page)
+    pick(page, "rows", "reads")
+    wait_until_drawn(page, first["drawn"])
+    second = figure(page)
+    assert second["rows"] == ["<s>", *first["rows"][:-1]]
+    assert second["z"] == first["z"]
+    before = second["drawn"]
+    pick(page, "kinds", "Encoder")
+    wait_until_drawn(page, before)
+    expect(page.locator("[data-rows] input").first).to_be_disabled()
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+def test_hover_reads_the_right_pair_and_value(open_page: Open, translator: FakeTranslator, size: tuple[int, int]) -> None:
+    page = open_page(size)
+    trace = translator.trace(translator.translate("I am a student."))
+    row, column = 1, 4  # "suis" looks at "student": off the diagonal, so swapped axes read something else
+    page.locator("#map").scroll_into_view_if_needed()
+    spot = page.evaluate(
+        """([row, column]) => {
+          const plot = document.querySelector('#map .plot'), layout = plot._fullLayout, box = plot.getBoundingClientRect();
+          return [box.left + layout.xaxis._offset + layout.xaxis.l2p(column), box.top + layout.yaxis._offset + layout.yaxis.l2p(row)];
+        }""",
+        [row, column],
+    )
+    page.mouse.move(spot[0] - 3, spot[1] - 3)
+    page.mouse.move(*spot)
+    label = page.locator("#map .hoverlayer .hovertext")
+    expect(label).to_be_visible()
+    words = label.text_content()
+    value = trace.cross_attention[-1].mean(axis=0)[row, column]
+    assert "suis" in words and "student" in words and f"{value:.4f}" in words
+
+
+def test_zoom_survives_another_head_and_the_other_language(open_page: Open) -> None:
+    page = open_page()
+    box = page.locator("#map .nsewdrag").first.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + box["height"] * 0.3)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + box["height"] * 0.7, steps=4)
+    page.mouse.up()
+    page.wait_for_function("document.querySelector('#map .plot')._fullLayout.xaxis.range[0] > 0")
+    zoomed = figure(page)
+    pick(page, "heads", "2")
+    wait_until_drawn(page, zoomed["drawn"])
+    assert figure(page)["range"] == zoomed["range"]
+    before = figure(page)["drawn"]
+    page.locator("[data-lang=zh]").click()
+    wait_until_drawn(page, before)
+    assert figure(page)["range"] == zoomed["range"]
+
+
+def test_target_and_beam(open_page: Open) -> None:
+    page = open_page()
+    type_sentence(page, "I love you.")
+    wait_for_words(page, "aime")
+    pick(page, "targets", "Chinese")
+    wait_for_words(page, "我爱你。")
+    pick(page, "beams", "1")
+    expect(page.locator("[data-beams] input:checked")).to_have_count(1)
+
+
+def test_a_given_translation(open_page: Open) -> None:
+    page = open_page()
+    page.locator("#given-toggle button").click()
+    page.locator("#given textarea").fill("Je suis une étudiante.")
+    page.locator("#given textarea").press("Enter")
+    wait_for_words(page, "Jesuisuneétudiante.")
+    expect(page.locator("#result .badge")).to_have_text("given")
+    assert "▁une" in figure(page)["rows"]
+    page.locator("[data-back]").click()
+    wait_for_words(page, "Jesuisétudiant.")
+    expect(page.locator("#result .badge")).to_have_text("live")
+
+
+HOSTILE = (
+    "<script>window.broken = 1</script> said he.",
+    '<img src=x onerror="window.broken=1"> and so on.',
+    "The <b>cat</b> & the <s>dog</s>.",
+    "It costs $x$ and $100 today.",
+    "Say ${window.broken=1} and {{value}} and `now`.",
+    "I 😀 love 👩‍👩‍👧 you.",
+    "שלום and مرحبا again.",
+    "constructor __proto__ toString",
+)
+
+
+def test_hostile_text_is_only_text(open_page: Open) -> None:
+    page = open_page()
+    for text in HOSTILE:
+        before = figure(page)["drawn"]
+        type_sentence(page, text)
+        wait_until_drawn(page, before)
+        assert figure(page)["columns"][1:-1] == list(pieces(text)), text
+        printed = page.evaluate("[...document.querySelectorAll('#map .x2tick text')].map((node) => node.textContent.trim())")
+        first = pieces(text)[0].replace("▁", "")
+        assert printed[1].strip("\u2068\u2069")[:4] == first[:4], text  # as it stands, not as markup
+        expect(page.locator("#sentence textarea")).to_have_value(text)
+        assert page.locator("#map script, #map b, #map s, #map img, #result script, #result img, #result b").count() == 0
+    assert page.evaluate("window.broken") is None
+
+
+TROUBLE = (
+    ("", "nothing to translate"),
+    ("   ", "nothing to translate"),
+    ("word " * 1000, "1002 tokens"),
+    ("\u200b\u0007", "control or invisible"),
+)
+
+
+def test_a_clear_message_and_the_page_goes_on(open_page: Open) -> None:
+    page = open_page()
+    alert = page.locator("#notice [role=alert]")
+    for text, message in TROUBLE:
+        shown = figure(page)
+        type_sentence(page, text)
+        expect(alert).to_contain_text(message)
+        assert figure(page)["rows"] == shown["rows"]  # the old picture stays
+        assert page.locator("#sentence textarea").input_value() == text
+        type_sentence(page, f"I love you {len(text)} times.")
+        wait_for_words(page, f"LOVEYOU{len(text)}TIMES")
+        expect(alert).to_be_hidden()
+
+
+def test_no_answer_from_the_server_is_said_and_the_text_stays(open_page: Open) -> None:
+    page = open_page()
+    open_page.guards[-1].complaints = Ignored()  # the browser itself logs the refused request
+    page.route("**/gradio_api/queue/join*", lambda route: route.fulfill(status=503, json={"detail": "Queue is full."}))
+    type_sentence(page, "Is anybody there?")
+    expect(page.locator("#notice [role=alert]")).to_contain_text("did not answer")
+    expect(page.locator("#sentence textarea")).to_have_value("Is anybody there?")
+    page.unroute("**/gradio_api/queue/join*")
+    type_sentence(page, "Is anybody here?")
+    wait_for_words(page, "ANYBODYHERE")
+    expect(page.locator("#notice [role=alert]")).to_be_hidden()

@@ -1,0 +1,79 @@
+"""What a page sends is checked: every map that exists can be chosen, nothing else can."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from model.errors import InvalidSettingError
+from tests.viz.fakes import DECODER, ENCODER, FakeTranslator
+from viz.panels.choice import KINDS, MapChoice, maps_of, read_cell, whole_number
+
+TRANSLATOR = FakeTranslator()
+TRACE = TRANSLATOR.trace(TRANSLATOR.translate("I am a student."))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_map_of_every_kind(kind: str) -> None:
+    layers, heads = ENCODER if kind == "encoder_self" else DECODER
+    for layer in range(layers):
+        for head in range(heads):
+            choice = MapChoice.checked(TRACE, kind, layer, head)
+            np.testing.assert_array_equal(choice.weights(TRACE), maps_of(TRACE, kind)[layer, head])
+        np.testing.assert_allclose(MapChoice(kind, layer, "mean").weights(TRACE).sum(axis=1), 1, atol=1e-5)
+        assert (MapChoice(kind, layer, "max").weights(TRACE) >= maps_of(TRACE, kind)[layer]).all()
+    for layer, head in ((layers, 0), (0, heads), (-1, 0), (0, -1)):
+        with pytest.raises(InvalidSettingError):
+            MapChoice.checked(TRACE, kind, layer, head)
+
+
+def test_rows_and_columns_have_the_right_names() -> None:
+    choice = MapChoice("cross", 0, 0, "predicted")
+    assert choice.row_tokens(TRACE) == ("▁Je", "▁suis", "▁étudiant", ".", "</s>")
+    assert choice.column_tokens(TRACE) == (">>fra<<", "▁I", "▁am", "▁a", "▁student", ".", "</s>")
+    assert MapChoice("cross", 0, 0, "read").row_tokens(TRACE) == ("<s>", "▁Je", "▁suis", "▁étudiant", ".")
+    assert MapChoice("decoder_self", 0, 0, "predicted").column_tokens(TRACE) == ("<s>", "▁Je", "▁suis", "▁étudiant", ".")
+    assert MapChoice("encoder_self", 0, 0, "read").row_tokens(TRACE) == TRACE.src_tokens
+
+
+@pytest.mark.parametrize(
+    "store",
+    [
+        None,
+        "cross",
+        {},
+        {"kind": "crosses", "layer": 0, "head": 0},
+        {"kind": ["cross"], "layer": 0, "head": 0},
+        {"kind": "cross", "layer": "0", "head": 0},
+        {"kind": "cross", "layer": 0.5, "head": 0},
+        {"kind": "cross", "layer": True, "head": 0},
+        {"kind": "cross", "layer": None, "head": 0},
+        {"kind": "cross", "layer": 0, "head": "median"},
+        {"kind": "cross", "layer": 0, "head": {"a": 1}},
+        {"kind": "cross", "layer": 0, "head": float("nan")},
+        {"kind": "cross", "layer": 0, "head": float("inf")},
+        {"kind": "cross", "layer": 0, "head": 0, "rows": "both"},
+    ],
+)
+def test_anything_else_is_refused(store: object) -> None:
+    with pytest.raises(InvalidSettingError):
+        MapChoice.from_page(store, TRACE)
+
+
+def test_the_first_choice_exists() -> None:
+    choice = MapChoice.first(TRACE)
+    assert MapChoice.checked(TRACE, choice.kind, choice.layer, choice.head, choice.rows) == choice
+
+
+def test_cells_are_inside_the_picture() -> None:
+    assert read_cell({"row": 1, "column": 2.0}, 2, 3) == (1, 2)
+    for data in ({"row": 2, "column": 0}, {"row": 0, "column": 3}, {"row": -1, "column": 0}, {"row": "0", "column": 0}, {}, None, [0, 0]):
+        with pytest.raises(InvalidSettingError):
+            read_cell(data, 2, 3)
+
+
+def test_whole_numbers() -> None:
+    assert whole_number("n", 3.0, 0, 3) == 3
+    for value in (10**400, "3", None, True, 3.2):
+        with pytest.raises(InvalidSettingError):
+            whole_number("n", value, 0, 3)

@@ -1,0 +1,179 @@
+"""Handlers of both tabs and the API functions, called without a browser."""
+
+from __future__ import annotations
+
+import json
+
+import gradio as gr
+import numpy as np
+import pytest
+
+from model.errors import CheckpointCorruptError, InvalidSettingError, UnknownTargetError
+from tests.viz.fakes import DECODER, FakeTranslator, recorded_run
+from viz.panels import api, positions, translate
+from viz.panels.positions import PositionChoice, dimensions, offered_pairs
+from viz.runs import Request, RunCache
+
+STORE = {"lang": "en", "target": "fra", "beam_size": 4, "kind": "cross", "layer": 1, "head": "mean", "rows": "predicted"}
+SKIP = gr.skip()
+
+
+@pytest.fixture
+def runs() -> RunCache:
+    translator = FakeTranslator()
+    return RunCache(translator, recorded_run(translator))
+
+
+def drawn(view: str, language: str = "en") -> dict:
+    return json.loads(view)[language]["figure"]
+
+
+def test_translate_answers_with_result_and_map(runs: RunCache) -> None:
+    message, result, view = translate.translate(runs, "I love you.", STORE)
+    assert message is None and result["text"] == "Je t'aime." and result["badge"] == "live"
+    assert drawn(view)["layout"]["meta"]["queries"] == ["▁Je", "▁t", "'", "aime", ".", "</s>"]
+    assert list(json.loads(view)) == ["en"]
+    assert list(json.loads(translate.translate(runs, "I love you.", STORE | {"lang": "zh"})[2])) == ["zh"]
+
+
+@pytest.mark.parametrize(
+    ("text", "store", "code"),
+    [
+        ("", STORE, "empty_text"),
+        ("\u0007", STORE, "unusable_text"),
+        ("a " * 2500, STORE, "text_too_long"),
+        (None, STORE, "invalid_setting"),
+        (["a"], STORE, "invalid_setting"),
+        ("hello", STORE | {"target": "tlh"}, "unknown_target"),
+        ("hello", STORE | {"beam_size": 99}, "invalid_setting"),
+        ("hello", STORE | {"layer": DECODER[0]}, "invalid_setting"),
+        ("hello", STORE | {"kind": "__class__"}, "invalid_setting"),
+        ("hello", None, "invalid_setting"),
+        ("hello", "x", "invalid_setting"),
+    ],
+)
+def test_errors_are_a_code_and_the_old_picture_stays(runs: RunCache, text: object, store: object, code: str) -> None:
+    message, *rest = translate.translate(runs, text, store)
+    assert message["code"] == code and rest == [SKIP, SKIP]
+    json.dumps(message)
+
+
+def test_a_mistake_of_ours_is_logged_and_not_shown(
+    runs: RunCache, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*args: object) -> None:
+        raise RuntimeError("secret path /home/x")
+
+    monkeypatch.setattr(runs.translator, "trace", broken)
+    message, *rest = translate.translate(runs, "hello", STORE)
+    assert message == {"code": "unexpected", "params": {}} and rest == [SKIP, SKIP]
+    assert "secret path" in caplog.text
+
+
+def test_force_needs_a_translation(runs: RunCache) -> None:
+    assert translate.force(runs, "I love you.", " ", STORE)[0]["code"] == "empty_given"
+    assert translate.force(runs, "I love you.", None, STORE)[0]["code"] == "empty_given"
+    message, result, view = translate.force(runs, "I love you.", "Je vous aime.", STORE)
+    assert message is None and result["badge"] == "given" and "▁vous" in drawn(view)["layout"]["meta"]["queries"]
+
+
+def test_draw_takes_the_run_on_the_screen_and_never_runs_the_model(runs: RunCache) -> None:
+    _, result, _ = translate.translate(runs, "I love you.", STORE)
+    calls = runs.translator.calls
+    message, same, view = translate.draw(runs, result, STORE | {"kind": "encoder_self", "layer": 2, "head": 3})
+    assert message is None and same == SKIP and drawn(view)["layout"]["meta"]["kind"] == "encoder_self"
+    assert runs.translator.calls == calls
+
+    gone = RunCache(runs.translator)  # what was on the screen has left the cache: the page is asked to send it again
+    message, stale, view = translate.draw(gone, result, STORE)
+    assert message == SKIP and stale["stale"] and stale["request"] == result["request"] and view == SKIP
+    assert translate.draw(runs, {"request": {"text": 1}}, STORE)[0]["code"] == "invalid_setting"
+    assert translate.draw(runs, None, STORE)[0]["code"] == "invalid_setting"
+
+
+def test_two_visitors_in_turn_see_their_own_run(runs: RunCache) -> None:
+    _, first, _ = translate.translate(runs, "I love you.", STORE)
+    _, second, _ = translate.translate(runs, "Cats sleep.", STORE)
+    assert drawn(translate.draw(runs, first, STORE)[2])["layout"]["meta"]["keys"][1] == "▁I"
+    assert drawn(translate.draw(runs, second, STORE)[2])["layout"]["meta"]["keys"][1] == "▁Cats"
+
+
+def test_without_a_model_every_handler_says_why() -> None:
+    runs = RunCache(None, recorded_run(FakeTranslator()), CheckpointCorruptError("model.safetensors", "it is truncated"))
+    message = translate.translate(runs, "hello", STORE)[0]
+    assert message["code"] == "checkpoint_corrupt" and message["params"]["path"] == "model.safetensors"
+    assert positions.draw(runs, None, STORE)[0]["code"] == "checkpoint_corrupt"
+    shown = translate.result_value(runs.recorded)
+    assert translate.draw(runs, shown, STORE)[0] is None
+
+
+# --- positions ---
+
+PLACES = {"lang": "en", "positions": {"length": 20, "pairs": [0, 4], "tokens": False}}
+
+
+def test_positions_draw_the_models_table(runs: RunCache) -> None:
+    message, table, waves = positions.draw(runs, None, PLACES)
+    assert message is None
+    heat = drawn(table)["data"][0]["z"]
+    assert heat["shape"] == "20, 64"
+    assert [trace["name"].split(" · ")[0] for trace in drawn(waves)["data"]] == [f"dimension {d}" for d in (0, 1, 8, 9)]
+
+
+def test_rows_are_the_sentences_tokens_when_wanted(runs: RunCache) -> None:
+    _, result, _ = translate.translate(runs, "I love you.", STORE)
+    wanted = {"lang": "zh", "positions": {"length": 20, "pairs": [0], "tokens": True}}
+    table = json.loads(positions.draw(runs, result, wanted)[1])["zh"]
+    assert table["figure"]["data"][0]["z"]["shape"] == "6, 64" and "6 个位置" in table["alt"]
+    assert positions.draw(runs, {"request": "x"}, wanted)[0]["code"] == "invalid_setting"
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        None,
+        {},
+        {"length": 1, "pairs": [0]},
+        {"length": 1000, "pairs": [0]},
+        {"length": 20, "pairs": []},
+        {"length": 20, "pairs": [32]},
+        {"length": 20, "pairs": [-1]},
+        {"length": 20, "pairs": ["0"]},
+        {"length": 20, "pairs": list(range(7))},
+        {"length": 20, "pairs": "0"},
+        {"length": "20", "pairs": [0]},
+    ],
+)
+def test_impossible_positions_are_refused(runs: RunCache, choice: object) -> None:
+    assert positions.draw(runs, None, {"positions": choice})[0]["code"] == "invalid_setting"
+
+
+def test_pairs_are_sine_and_cosine_of_one_angle_in_both_layouts(runs: RunCache) -> None:
+    table = runs.translator.positional_encoding(30)
+    pairs = offered_pairs(64)
+    assert pairs[0] == 0 and pairs[-1] == 31 and len(set(pairs)) == len(pairs)
+    halves = np.concatenate([table[:, 0::2], table[:, 1::2]], axis=1)
+    for layout, values in (("interleaved", table), ("halves", halves)):
+        dims = dimensions(pairs, 64, layout)
+        for sine, cosine in zip(dims[::2], dims[1::2], strict=True):
+            np.testing.assert_allclose(values[:, sine] ** 2 + values[:, cosine] ** 2, 1, atol=1e-5)
+    assert offered_pairs(2) == (0,) and offered_pairs(4) == (0, 1)
+    first = PositionChoice.first(4, 8)
+    assert PositionChoice.from_page({"length": first.length, "pairs": list(first.pairs)}, 4, 8) == first
+
+
+# --- api ---
+
+
+def test_api_functions_return_plain_values_and_raise_typed_errors(runs: RunCache) -> None:
+    found = api.translate(runs, "I love you.")
+    assert json.loads(json.dumps(found)) == found and found["tgt_in_tokens"][0] == "<s>" and found["tgt_out_tokens"][-1] == "</s>"
+    one = api.attention(runs, "I love you.", kind="cross", layer=1, head="2")
+    trace = runs.get(Request("I love you.", "fra")).trace
+    np.testing.assert_allclose(one["weights"], trace.cross_attention[1, 2], atol=1e-7)
+    assert (len(one["query_tokens"]), len(one["key_tokens"])) == trace.cross_attention.shape[2:]
+    assert api.translate(runs, "I love you.", translation="Je vous aime.")["forced"]
+    with pytest.raises(UnknownTargetError):
+        api.translate(runs, "I love you.", "tlh")
+    with pytest.raises(InvalidSettingError):
+        api.attention(runs, "I love you.", layer=7)

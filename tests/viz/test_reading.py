@@ -1,0 +1,79 @@
+"""Tokens joined to words with their probabilities."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from tests.viz.fakes import FakeTranslator, recorded_run
+from viz.panels.choice import MapChoice
+from viz.panels.map_figure import map_in_words, map_view
+from viz.panels.reading import result_value, words
+
+
+def joined(tokens: str) -> list[str]:
+    split = tokens.split("|")
+    return [word["text"] for word in words(split, [-0.1] * len(split))]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "expected"),
+    [
+        ("▁Je|▁suis|▁étud|iant|.|</s>", ["Je", "suis", "étudiant", ".", "</s>"]),
+        ("▁t|'|aime", ["t'aime"]),
+        ("▁a|-|t|-|il|▁|,|▁fini|,", ["a-t-il", ",", "fini", ","]),
+        ("▁|a|b", ["ab"]),
+        ("我|爱你|。|</s>", ["我", "爱你", "。", "</s>"]),
+        ("▁我|爱", ["我", "爱"]),
+        ("▁😀 1/4|😀 2/4|😀 3/4|😀 4/4|▁x", ["😀", "x"]),
+        ("▁a|é 1/2|é 2/2|b", ["a", "é", "b"]),
+        ("1|2|3", ["123"]),
+        ("<unk>|a", ["<unk>", "a"]),
+        ("<b>|$x$", ["<b>", "$x$"]),
+    ],
+)
+def test_words(tokens: str, expected: list[str]) -> None:
+    assert joined(tokens) == expected
+
+
+def test_the_probability_of_a_word_is_the_product_of_its_pieces() -> None:
+    found = words(["▁étud", "iant", "</s>"], [math.log(0.5), math.log(0.4), 0.0])
+    assert found[0]["probability"] == pytest.approx(0.2) and [p["token"] for p in found[0]["pieces"]] == ["▁étud", "iant"]
+    assert found[1]["special"] and not found[0]["special"]
+    assert words(["a"], [1e-9])[0]["probability"] == 1.0  # rounding of a log-probability must not exceed certainty
+
+
+def test_lengths_must_fit() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        words(["a", "b"], [0.0])
+
+
+def test_spaces_stand_between_words_only() -> None:
+    found = words(["▁Je", "▁suis", "."], [0, 0, 0])
+    assert [word["spaced"] for word in found] == [False, True, False]
+
+
+def test_a_result_is_plain_json() -> None:
+    value = result_value(recorded_run(FakeTranslator()))
+    assert json.loads(json.dumps(value)) == value
+    assert value["maps"]["encoder_self"] == {"layers": 3, "heads": 4} and value["maps"]["cross"] == {"layers": 2, "heads": 3}
+    assert value["badge"] == "recorded" and value["request"]["recorded"]
+
+
+def test_a_map_is_told_in_words_and_drawn_as_strict_json() -> None:
+    run = recorded_run(FakeTranslator())
+    choice = MapChoice.first(run.trace)
+    weights = choice.weights(run.trace)
+    told = map_in_words(run, choice, "en")
+    assert told.startswith("Heat map with 5 rows and 7 columns.")
+    assert f"suis looks most at {run.trace.src_tokens[weights[1].argmax()].strip('▁')} ({weights[1].max():.2f})" in told
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    for kind in ("encoder_self", "decoder_self", "cross"):
+        view = json.loads(map_view(run, MapChoice(kind, 0, "max"), ("en", "zh")), parse_constant=refuse)
+        assert set(view) == {"en", "zh"} and view["zh"]["alt"].startswith("热图")
+        assert "编" not in json.dumps(view["en"], ensure_ascii=False)

@@ -1,0 +1,63 @@
+"""Both languages say the same things, templates fill safely, and every key that the page uses exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import model.errors
+from viz.text import LANGUAGES, error_text, known_language, say
+from viz.text.en import TEXT as EN
+from viz.text.zh import TEXT as ZH
+
+ROOT = Path(__file__).resolve().parents[2]
+HOLES = re.compile(r"\{(\w+)\}")
+
+
+def test_the_same_keys_and_holes_in_both_languages() -> None:
+    assert list(EN) == list(ZH)
+    for key in EN:
+        assert sorted(HOLES.findall(EN[key])) == sorted(HOLES.findall(ZH[key])), key
+
+
+def test_nothing_is_empty_and_chinese_is_chinese() -> None:
+    for language, table in LANGUAGES.items():
+        for key, value in table.items():
+            assert value.strip(), (language, key)
+    untranslated = [key for key in EN if EN[key] == ZH[key] and re.search("[a-z]{3}", EN[key])]
+    assert untranslated == ["given.placeholder"]
+    assert not [key for key, value in ZH.items() if "变压器" in value or "變" in value]
+
+
+def test_every_error_of_the_model_has_words_in_both_languages() -> None:
+    codes = {each.code for each in vars(model.errors).values() if isinstance(each, type) and issubclass(each, model.errors.AtlasError)}
+    for code in codes - {"error"}:
+        assert f"error.{code}" in EN, code
+
+
+def test_every_key_the_page_names_exists() -> None:
+    used = set()
+    for path in [*ROOT.glob("viz/static/*.js"), *ROOT.glob("viz/**/*.py"), ROOT / "app.py"]:
+        text = path.read_text(encoding="utf-8")
+        used |= set(re.findall(r"""data-t(?:-\w+)?="([\w.]+)\"""", text))
+        used |= set(re.findall(r"""\bsay\((?:language, |"en", )?"([\w.]+)["]""", text))
+        used |= set(re.findall(r"""label_key="([\w.]+)\"""", text))
+    assert len(used) > 40
+    assert used <= set(EN)
+
+
+def test_templates_fill_by_name_once() -> None:
+    assert say("en", "error.unknown_target", target="{supported}", supported="fra") == (
+        "This model does not translate into “{supported}”. It knows: fra."
+    )
+    assert error_text("zh", "unknown_target", {"target": "xx", "supported": ["fra", "cmn"]}).endswith("可选：fra, cmn。")
+    assert error_text("en", "no such code", {}) == EN["error.unexpected"]
+    with pytest.raises(KeyError):
+        say("en", "no.such.key")
+
+
+@pytest.mark.parametrize("code", ["fr", "", None, 3, "EN"])
+def test_an_unknown_language_is_english(code: object) -> None:
+    assert known_language(code) == "en"

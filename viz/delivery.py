@@ -1,0 +1,74 @@
+"""How plotly.js gets to the browser: the installed package's own file, early, once, compressed once, kept by the browser.
+
+Gradio itself would serve it (`gr.set_static_paths`), but name it only after its own bundle has started, compress its 4.6 MB anew for
+every visitor, and have every page ask whether it has changed. The middleware below does those three better; without it, all still works.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import quote
+
+import gradio as gr
+import plotly
+
+PLOTLY_SCRIPT = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+_PATH = f"/gradio_api/file={PLOTLY_SCRIPT.as_posix()}"
+
+
+def plotly_script_url() -> str:
+    """Address of plotly.min.js, relative to the page, so that it also holds behind a proxy that adds a path; its version is part of it."""
+    gr.set_static_paths([PLOTLY_SCRIPT])
+    return quote(_PATH[1:], safe="/:=") + f"?v={plotly.__version__}"
+
+
+@lru_cache(maxsize=1)
+def _compressed() -> bytes:
+    return gzip.compress(PLOTLY_SCRIPT.read_bytes(), 6)
+
+
+class PlotlyDelivery:
+    """ASGI middleware. Names plotly.js in the Link header of the page, so that the browser fetches it while it still reads the page,
+    and answers that request from memory, to be kept for good: another version has another address.
+    """
+
+    def __init__(self, app: Callable) -> None:
+        self.app = app
+        self.link = f"<{plotly_script_url()}>; rel=preload; as=script".encode("latin-1")
+
+    async def __call__(self, scope: dict, receive: Callable, send: Callable) -> None:
+        if scope["type"] != "http" or scope["method"] != "GET":
+            await self.app(scope, receive, send)
+        elif scope["path"].endswith(_PATH) and _accepts_gzip(scope):
+            await self._send_script(send)
+        elif scope["path"] == "/":
+            await self.app(scope, receive, self._with_link(send))
+        else:
+            await self.app(scope, receive, send)
+
+    def _with_link(self, send: Callable) -> Callable:
+        async def send_with_link(message: dict) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], (b"link", self.link)]
+            await send(message)
+
+        return send_with_link
+
+    async def _send_script(self, send: Callable) -> None:
+        body = _compressed()
+        headers = [
+            (b"content-type", b"text/javascript; charset=utf-8"),
+            (b"content-encoding", b"gzip"),
+            (b"content-length", str(len(body)).encode()),
+            (b"cache-control", b"public, max-age=31536000, immutable"),
+            (b"vary", b"accept-encoding"),
+        ]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+def _accepts_gzip(scope: dict) -> bool:
+    return any(name == b"accept-encoding" and b"gzip" in value for name, value in scope["headers"])
