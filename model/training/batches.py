@@ -15,6 +15,7 @@ from torch import Tensor
 
 from model.training.augment import augment
 from model.training.corpus import Pair
+from model.training.segmentation import SubwordSampler
 
 
 @dataclass(frozen=True)
@@ -47,15 +48,19 @@ class EpochBuilder:
     ) -> None:
         self.vocabulary, self.pairs, self.batch_tokens = vocabulary, pairs, batch_tokens
         self.sampling, self.max_len = sampling, max_len
+        self._sampler = SubwordSampler(vocabulary, sampling.source_alpha) if sampling.source_alpha else None
 
     def build(self, seed: int, epoch: int) -> list[list[tuple[list[int], list[int]]]]:
         """Batches as lists of (source ids, target ids); `collate` makes tensors of one. Pairs of more than max_len tokens are left out."""
         rng = random.Random(f"{seed}-{epoch}")
-        spm.set_random_generator_seed(rng.randrange(2**31))
+        segmentation_rng = random.Random(rng.randrange(2**31))
         pairs = [pair for pair in self.pairs for _ in range(self.sampling.copies.get(pair.target, 1))]
         if self.sampling.augment:
             pairs = [augment(pair, rng) for pair in pairs]
-        encoded = encode_pairs(self.vocabulary, pairs, self.sampling.source_alpha)
+        encoded = encode_pairs(self.vocabulary, pairs)
+        if self._sampler:
+            sampled = self._sampler.encode([pair.source for pair in pairs], segmentation_rng)
+            encoded = [([src[0], *pieces, src[-1]], tgt) for (src, tgt), pieces in zip(encoded, sampled, strict=True)]
         encoded = [(src, tgt) for src, tgt in encoded if max(len(src), len(tgt)) <= self.max_len]
         rng.shuffle(encoded)
         encoded.sort(key=lambda item: (len(item[1]), len(item[0])))
@@ -64,9 +69,7 @@ class EpochBuilder:
         return batches
 
 
-def encode_pairs(
-    vocabulary: spm.SentencePieceProcessor, pairs: Sequence[Pair], source_alpha: float = 0.0
-) -> list[tuple[list[int], list[int]]]:
+def encode_pairs(vocabulary: spm.SentencePieceProcessor, pairs: Sequence[Pair]) -> list[tuple[list[int], list[int]]]:
     """(source ids with prefix and end, target ids with start and end) of each pair.
 
     Raises ValueError for a target language without a prefix in the vocabulary."""
@@ -74,9 +77,8 @@ def encode_pairs(
     if unknown := sorted(target for target, prefix_id in prefix.items() if prefix_id == vocabulary.unk_id()):
         raise ValueError(f"the vocabulary has no prefix for {', '.join(unknown)}: prepare the data anew")
     bos, eos = vocabulary.bos_id(), vocabulary.eos_id()
-    options = {"enable_sampling": True, "alpha": source_alpha, "nbest_size": -1} if source_alpha else {}
-    # One thread: sampled segmentations have to come in the same order again after a resume.
-    sources = vocabulary.encode([pair.source for pair in pairs], num_threads=1, **options)
+    # One thread: the machine's other processors belong to the other processes.
+    sources = vocabulary.encode([pair.source for pair in pairs], num_threads=1)
     targets = vocabulary.encode([pair.translation for pair in pairs], num_threads=1)
     return [([prefix[pair.target], *src, eos], [bos, *tgt, eos]) for pair, src, tgt in zip(pairs, sources, targets, strict=True)]
 
