@@ -1,0 +1,93 @@
+"""Data-parallel training: two processes give what one would, and stop, save and go on together."""
+
+from __future__ import annotations
+
+import socket
+import time
+from pathlib import Path
+
+import pytest
+import sentencepiece as spm
+import torch
+import torch.multiprocessing
+
+from model.training.batches import collate
+from tests.model.training import samples, workers
+
+Found = list[dict]
+PATIENCE = 240  # seconds, of which a busy machine may need some
+
+
+def free_port() -> int:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return server.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("distributed")
+
+
+@pytest.fixture(scope="module")
+def found(vocabulary_file: Path, folder: Path) -> Found:
+    """What each of the two processes found."""
+    arguments = (free_port(), str(vocabulary_file), str(folder))
+    context = torch.multiprocessing.spawn(workers.work, arguments, nprocs=workers.WORLD, join=False)
+    deadline = time.monotonic() + PATIENCE
+    # Processes that disagree wait for each other for ever.
+    while not context.join(timeout=1):
+        if time.monotonic() > deadline:
+            for process in context.processes:
+                process.kill()
+            pytest.fail(f"the processes hang: not done after {PATIENCE} seconds")
+    return [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(workers.WORLD)]
+
+
+def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
+
+
+def test_gradients_are_those_of_one_process(found: Found, vocabulary: spm.SentencePieceProcessor, tmp_path: Path) -> None:
+    """On the sentences of both."""
+    alone = workers.gradient_trainer(vocabulary, tmp_path)
+    ours, theirs = workers.first_batches(alone)
+    assert len(ours) < len(theirs)
+    loss, tokens = alone.update(collate(ours + theirs))
+    for result in found:
+        assert result["total"] == (pytest.approx(loss, rel=1e-5), tokens)
+        for name, parameter in alone.model.named_parameters():
+            torch.testing.assert_close(result["gradients"][name], parameter.grad, rtol=1e-4, atol=1e-6)
+    # the clipped norm is that of the sum
+    norms = torch.stack([gradient.norm() for gradient in found[0]["gradients"].values()])
+    assert norms.norm().item() == pytest.approx(0.5, rel=1e-4)
+
+
+def test_processes_hold_the_same_weights(found: Found) -> None:
+    assert equal(found[0]["whole"], found[1]["whole"])
+
+
+def test_a_signal_to_one_stops_all_after_the_same_update(found: Found) -> None:
+    assert [result["stopped at"] for result in found] == [3, 3]
+
+
+def test_a_resumed_run_equals_one_in_one_go(found: Found) -> None:
+    for result in found:
+        assert equal(result["whole"], result["resumed"])
+
+
+def test_each_process_keeps_its_own_random_state(found: Found, folder: Path) -> None:
+    state = torch.load(folder / "whole" / "state.pt", weights_only=True)
+    assert state["step"] == workers.LAST_STEP
+    assert state["next_batch"] == workers.WORLD * workers.LAST_STEP
+    assert len(state["random"]) == workers.WORLD
+    assert not torch.equal(*state["random"])
+
+
+def test_one_process_goes_on_where_two_stopped(found: Found, folder: Path, vocabulary: spm.SentencePieceProcessor) -> None:
+    """Not the same numbers, since dropout differs, but no failure either."""
+    alone = samples.make_trainer(vocabulary, folder / "whole")
+    assert alone.resume()
+    assert alone.step == workers.LAST_STEP
+    assert equal(alone.model.state_dict(), found[0]["whole"])
+    alone.update(collate(alone.epochs.build(0, 0)[alone.next_batch]))
