@@ -100,7 +100,8 @@ def build(run: Path, data: Path, out: Path, average: int) -> Translator:
 def record_example(out: Path) -> None:
     """Translates the worked example and stores the run with all its maps: the page's first picture."""
     translator = load_translator(out, "cpu")
-    translation = translator.translate(EXAMPLE_TEXT, EXAMPLE_TARGET)
+    target = EXAMPLE_TARGET if EXAMPLE_TARGET in translator.targets else translator.targets[0]
+    translation = translator.translate(EXAMPLE_TEXT, target)
     save_run(out / EXAMPLE_FILE, translation, translator.trace(translation))
 
 
@@ -124,7 +125,7 @@ def write_card(out: Path) -> None:
         f"| {LANGUAGES.get(target, target)} | {s['sentences']:,} | {s['bleu']} | {s['chrf']} | `{s['signature']}` |"
         for target, s in evaluation["scores"].items()
     ]
-    extra = [EXTRA_CREDIT[name] for name in training["prepared"]["extra"]]
+    extra = [EXTRA_CREDIT.get(name, name) for name in training["prepared"]["extra"]]
     card = CARD.format(
         parameters=sum(parts.values()),
         architecture="\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)]),
@@ -166,7 +167,7 @@ def _alignment_text(measured: dict | None) -> str:
 
 
 def _example_table(target: str, pairs: dict[str, str]) -> str:
-    rows = (f"| {source} | {text} |" for source, text in pairs.items())
+    rows = ("| {} | {} |".format(*(side.replace("|", "\\|") for side in pair)) for pair in pairs.items())
     return "\n".join([f"| English | {LANGUAGES.get(target, target)} |", "|---|---|", *rows])
 
 
