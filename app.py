@@ -16,7 +16,7 @@ from model.recording import load_run
 from model.translator import Translator
 from viz import page
 from viz.panels import api, positions, translate
-from viz.runs import Request, Run, RunCache
+from viz.runs import MAX_CACHE_BYTES, Request, Run, RunCache
 from viz.text import say
 
 EXAMPLE = Path(model.__file__).parent / "weights" / "example.npz"
@@ -33,12 +33,18 @@ def recorded_run(path: Path = EXAMPLE) -> Run | None:
     return Run(Request(translation.source_text, translation.target, recorded=True), translation, trace, 0.0)
 
 
-def build_app(translator: Translator | None, recorded: Run | None = None, problem: AtlasError | None = None) -> gr.Blocks:
+def build_app(
+    translator: Translator | None,
+    recorded: Run | None = None,
+    problem: AtlasError | None = None,
+    max_cache_bytes: int = MAX_CACHE_BYTES,
+) -> gr.Blocks:
     """The whole page as Gradio Blocks; start it with `launch(**page.launch_options())`.
 
     translator: the model, or None. problem: why there is none; the page says so and shows what is recorded.
+    max_cache_bytes: how many bytes of attention maps are kept for all visitors together.
     """
-    runs = RunCache(translator, recorded, problem)
+    runs = RunCache(translator, recorded, problem, max_cache_bytes)
     targets = translator.targets if translator else TARGETS_WITHOUT_MODEL
     with gr.Blocks(title=say("en", "page.title"), analytics_enabled=False, delete_cache=(3600, 3600)) as demo:
         bridge = page.bridge()

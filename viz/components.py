@@ -23,17 +23,18 @@ _TEMPLATE = """
 _SCRIPT = "atlas.plotView({element, props, trigger, watch, events: ['cell_click', 'cell_hover']})"
 
 
-def view_value(figures: Mapping[str, go.Figure], alternatives: Mapping[str, str]) -> str:
+def view_value(figures: Mapping[str, go.Figure], alternatives: Mapping[str, str], about: Mapping[str, Any] | None = None) -> str:
     """What a PlotlyView shows, as the string that travels to the browser.
 
     figures: one per language, keyed by its code (one is enough; the page takes what it has). alternatives: the same keys, the picture
-    in words. Arrays travel as base64 typed arrays and NaN inside a list as null, so the string is always strict JSON.
+    in words. about: what the picture shows, for the page to compare with what is chosen now.
+    Arrays travel as base64 typed arrays and NaN inside a list as null, so the string is always strict JSON.
     """
-    parts = (
+    views = ",".join(
         f'{json.dumps(language)}:{{"alt":{json.dumps(alternatives[language])},"figure":{figure.to_json(validate=False)}}}'
         for language, figure in figures.items()
     )
-    return "{" + ",".join(parts) + "}"
+    return f'{{"about":{json.dumps(about)},"views":{{{views}}}}}'
 
 
 class PlotlyView(gr.HTML):
@@ -53,6 +54,7 @@ class PlotlyView(gr.HTML):
             elem_id=elem_id,
             elem_classes=[css_class],
             label_key=label_key,
+            view_id=elem_id,
             **kwargs,
         )
 

@@ -30,7 +30,7 @@ FONTS = [
 
 _HEADER = """
 <header class="masthead">
-  <a class="skip" href="#sentence" data-t="page.skip"></a>
+  <button type="button" class="skip" data-skip data-t="page.skip"></button>
   <p class="brand"><svg viewBox="0 0 22 22" aria-hidden="true">
       <path d="M3 4 L19 11 M3 11 L19 4 M3 18 L19 18"/>
       <circle cx="3" cy="4" r="1.8"/><circle cx="3" cy="11" r="1.8"/><circle cx="3" cy="18" r="1.8"/>

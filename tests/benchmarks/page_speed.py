@@ -24,7 +24,8 @@ WORDS = "The old man and his dog walked slowly to the river {n}."
 UNTIL_DRAWN = """(act) => new Promise((resolve) => {
   const plot = document.querySelector('#map .plot'), before = plot.dataset.drawn, start = performance.now();
   new Function(act)();
-  const look = () => plot.dataset.drawn === before ? requestAnimationFrame(look) : requestAnimationFrame(() => resolve(performance.now() - start));
+  const done = () => resolve(performance.now() - start);
+  const look = () => requestAnimationFrame(plot.dataset.drawn === before ? look : done);
   look();
 })"""
 

@@ -135,6 +135,20 @@ def test_a_page_with_neither_model_nor_recording_opens(open_page: Open) -> None:
         demo.close()
 
 
+def test_a_run_that_left_the_cache_is_asked_for_again(open_page: Open, translator: FakeTranslator) -> None:
+    demo = app.build_app(translator, recorded_run(translator), max_cache_bytes=1)
+    try:
+        page = open_page(url=serve(demo))
+        page.locator("#sentence textarea").fill("I love you.")
+        wait_for_words(page, "aime")
+        before = figure(page)["drawn"]
+        page.locator("[data-kinds] label", has_text="Encoder").click()
+        wait_until_drawn(page, before)
+        assert figure(page)["kind"] == "encoder_self" and figure(page)["columns"][2] == "▁love"
+    finally:
+        demo.close()
+
+
 def test_plotly_view_emits_cells_and_cleans_up(open_page: Open) -> None:
     asked: list[tuple[int, int]] = []
     values = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
@@ -160,6 +162,29 @@ def test_target_and_beam(open_page: Open) -> None:
     wait_for_words(page, "我爱你。")
     pick(page, "beams", "1")
     expect(page.locator("[data-beams] input:checked")).to_have_count(1)
+
+
+def test_a_map_picked_while_a_translation_is_under_way_is_the_new_one(open_page: Open, translator: FakeTranslator, monkeypatch) -> None:
+    page = open_page()
+    quick = translator.translate
+
+    def slow(*args, **kwargs):
+        time.sleep(1.0)
+        return quick(*args, **kwargs)
+
+    monkeypatch.setattr(translator, "translate", slow)
+    type_sentence(page, "Crossing answers get lost.")
+    page.locator("#sentence textarea").press("Enter")
+    page.wait_for_timeout(200)
+    pick(page, "kinds", "Encoder")
+    pick(page, "heads", "3")
+    wait_for_words(page, "ANSWERS")
+    num_keys = len(pieces("Crossing answers get lost.")) + 2
+    page.wait_for_function("(n) => document.querySelector('#map .plot').layout.meta.keys.length === n", arg=num_keys)
+    trace = translator.trace(quick("Crossing answers get lost."))
+    page.wait_for_function("document.querySelector('#map .plot').layout.meta.kind === 'encoder_self'")
+    page.wait_for_timeout(300)
+    np.testing.assert_allclose(figure(page)["z"], trace.encoder_self_attention[1, 3], atol=1e-6)
 
 
 def test_a_given_translation(open_page: Open) -> None:

@@ -47,7 +47,6 @@ def test_rows_and_columns_have_the_right_names() -> None:
         {"kind": "cross", "layer": "0", "head": 0},
         {"kind": "cross", "layer": 0.5, "head": 0},
         {"kind": "cross", "layer": True, "head": 0},
-        {"kind": "cross", "layer": None, "head": 0},
         {"kind": "cross", "layer": 0, "head": "median"},
         {"kind": "cross", "layer": 0, "head": {"a": 1}},
         {"kind": "cross", "layer": 0, "head": float("nan")},
@@ -58,6 +57,10 @@ def test_rows_and_columns_have_the_right_names() -> None:
 def test_anything_else_is_refused(store: object) -> None:
     with pytest.raises(InvalidSettingError):
         MapChoice.from_page(store, TRACE)
+
+
+def test_no_layer_is_the_last() -> None:
+    assert MapChoice.from_page({"kind": "encoder_self", "head": "mean"}, TRACE).layer == ENCODER[0] - 1
 
 
 def test_the_first_choice_exists() -> None:

@@ -25,15 +25,18 @@ def runs() -> RunCache:
 
 
 def drawn(view: str, language: str = "en") -> dict:
-    return json.loads(view)[language]["figure"]
+    return json.loads(view)["views"][language]["figure"]
 
 
 def test_translate_answers_with_result_and_map(runs: RunCache) -> None:
     message, result, view = translate.translate(runs, "I love you.", STORE)
     assert message is None and result["text"] == "Je t'aime." and result["badge"] == "live"
     assert drawn(view)["layout"]["meta"]["queries"] == ["▁Je", "▁t", "'", "aime", ".", "</s>"]
-    assert list(json.loads(view)) == ["en"]
-    assert list(json.loads(translate.translate(runs, "I love you.", STORE | {"lang": "zh"})[2])) == ["zh"]
+    assert list(json.loads(view)["views"]) == ["en"]
+    about = json.loads(translate.translate(runs, "I love you.", STORE | {"lang": "zh"})[2])
+    assert list(about["views"]) == ["zh"] and about["about"] == {"request": result["request"]} | {
+        name: STORE[name] for name in ("kind", "layer", "head", "rows")
+    }
 
 
 @pytest.mark.parametrize(
@@ -123,7 +126,7 @@ def test_positions_draw_the_models_table(runs: RunCache) -> None:
 def test_rows_are_the_sentences_tokens_when_wanted(runs: RunCache) -> None:
     _, result, _ = translate.translate(runs, "I love you.", STORE)
     wanted = {"lang": "zh", "positions": {"length": 20, "pairs": [0], "tokens": True}}
-    table = json.loads(positions.draw(runs, result, wanted)[1])["zh"]
+    table = json.loads(positions.draw(runs, result, wanted)[1])["views"]["zh"]
     assert table["figure"]["data"][0]["z"]["shape"] == "6, 64" and "6 个位置" in table["alt"]
     assert positions.draw(runs, {"request": "x"}, wanted)[0]["code"] == "invalid_setting"
 

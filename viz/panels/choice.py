@@ -65,13 +65,14 @@ class MapChoice:
 
     @classmethod
     def checked(cls, trace: AttentionTrace, kind: object, layer: object, head: object, rows: object = "predicted") -> MapChoice:
-        """A choice that this trace has. Encoder and decoder may differ in layers and heads, so each kind is checked against its own array.
+        """A choice that this trace has; no layer means the last. Each kind is checked against its own array, since encoder and decoder
+        may differ in layers and heads.
 
         Raises InvalidSettingError with what is possible.
         """
         kind = one_of("kind", kind, KINDS)
         num_layers, num_heads = maps_of(trace, kind).shape[:2]
-        layer = whole_number("layer", layer, 0, num_layers - 1)
+        layer = num_layers - 1 if layer is None else whole_number("layer", layer, 0, num_layers - 1)
         if isinstance(head, str) and head in AGGREGATES:
             pass
         elif isinstance(head, str):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from html import unescape
 
 import numpy as np
@@ -57,6 +58,7 @@ def map_view(run: Run, choice: MapChoice, languages: tuple[str, ...]) -> str:
     return view_value(
         {language: map_figure(run, choice, language) for language in languages},
         {language: map_in_words(run, choice, language) for language in languages},
+        {"request": run.request.as_dict(), **asdict(choice)},
     )
 
 

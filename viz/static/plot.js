@@ -1,6 +1,6 @@
 /* Part 3: PlotlyView. One Plotly plot that lives as long as its component.
  *
- * props.value is JSON text: {language: {alt, figure}}. The figure carries layout.meta with the colours of both themes.
+ * props.value is JSON text: {about, views: {language: {alt, figure}}}. The figure carries layout.meta with the colours of both themes.
  */
 (() => {
   /* Resolves when the script of window.Plotly has run; there is one script tag for the whole page. */
@@ -32,6 +32,9 @@
   /* On a touch screen a finger on the map has to scroll the page, not draw a zoom box. */
   const coarse = matchMedia("(pointer: coarse)");
 
+  /* What each picture shows, by the id of its component. */
+  atlas.shown = {};
+
   atlas.plotView = ({element, props, trigger, watch, events}) => {
     const frame = element.querySelector(".plot-frame");
     const plot = element.querySelector(".plot");
@@ -42,8 +45,9 @@
 
     /* Parsed anew for every drawing: Plotly keeps and changes what it is given. */
     const current = () => {
-      const figures = props.value ? JSON.parse(props.value) : {};
-      return figures[atlas.state.lang] || Object.values(figures)[0];
+      const {about = null, views = {}} = props.value ? JSON.parse(props.value) : {};
+      atlas.shown[props.view_id] = about && {...about, languages: Object.keys(views)};
+      return views[atlas.state.lang] || Object.values(views)[0];
     };
 
     /* Width: the frame's, but no narrower than the figure can be read (then the frame scrolls) and no wider than it looks right.

@@ -8,7 +8,7 @@
   const TYPING_PAUSE = 400; // ms
   const SLOW = 350; // ms until the progress line shows
 
-  Object.assign(state, {target: null, beam_size: 4, kind: "cross", layer: 99, head: "mean", rows: "predicted"});
+  Object.assign(state, {target: null, beam_size: 4, kind: "cross", layer: null, head: "mean", rows: "predicted"});
 
   /* ---- what is on the screen now, and requests under way ---- */
   let result = null;
@@ -31,6 +31,18 @@
     if (pending) return;
     clearTimeout(slowTimer);
     document.body.classList.remove("atlas-working");
+    setTimeout(catchUp, 50); // when the answer has reached the components
+  };
+  /* Answers can cross: a head picked while a translation was under way was drawn for the old one. If the map is not what is chosen
+   * now, ask for it again, but not for ever. */
+  let tries = 0;
+  const catchUp = () => {
+    const shown = atlas.shown.map;
+    if (pending || !result || !shown) return;
+    const of = (run, from, lang) => JSON.stringify([run, from.kind, from.layer, from.head, from.rows, lang]);
+    const lang = shown.languages.includes(state.lang) ? state.lang : null;
+    if (of(shown.request, shown, lang) === of(result.request, state, state.lang)) tries = 0;
+    else if (tries++ < 2) begin("draw");
   };
   let unanswered = false;
   atlas.succeeded = () => {
@@ -192,11 +204,11 @@
   const maps = () => result?.maps || {};
   /* Encoder and decoder may have different numbers of layers and heads: keep the choice inside what this kind has. */
   const fit = () => {
-    const has_ = maps()[state.kind];
-    if (!has_) return;
+    const size = maps()[state.kind];
+    if (!size) return;
     const patch = {};
-    if (state.layer >= has_.layers) patch.layer = has_.layers - 1;
-    if (typeof state.head === "number" && state.head >= has_.heads) patch.head = has_.heads - 1;
+    if (state.layer === null || state.layer >= size.layers) patch.layer = size.layers - 1;
+    if (typeof state.head === "number" && state.head >= size.heads) patch.head = size.heads - 1;
     Object.assign(state, patch);
   };
   onChange(["kind"], fit);
