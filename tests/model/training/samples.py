@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import itertools
+import socket
+import sys
+from contextlib import redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import sentencepiece as spm
 
 from model.config import TransformerConfig
+from model.training.__main__ import main
 from model.training.batches import EpochBuilder, Sampling
 from model.training.corpus import Pair
 from model.training.loop import Trainer, TrainingSettings
@@ -20,6 +27,21 @@ TAILS = (("", "", ""), (" today", " aujourd'hui", "今天"), (" in 2014", " en 2
 MARKS = ((".", ".", "。"), ("!", " !", "！"))
 TARGETS = ("fra", "cmn")
 VOCAB_SIZE = 420
+# Options of the commands that make a run last seconds.
+TINY_TRAINING = "--d-model 16 --num-heads 2 --encoder-layers 1 --decoder-layers 1 --d-ff 32 --batch-tokens 1500".split()
+TINY_TRAINING += "--warmup-steps 10 --peak-rate 3e-3 --snapshot-every 4 --device cpu --threads 1 --precision fp32".split()
+TINY_SCORING = "--beam-size 2 --limit 4".split()
+
+
+@dataclass(frozen=True)
+class TinyRun:
+    """Folders of one run through `prepare`, `train` and `export`, and what each printed."""
+
+    data: Path
+    prepared: Path
+    run: Path
+    out: Path
+    printed: dict[str, str]
 
 
 def sentences() -> list[tuple[str, str, str]]:
@@ -59,6 +81,21 @@ def write_data(folder: Path) -> Path:
         for split, text in lines.items():
             (folder / f"eng-{target}" / f"{split}.tsv").write_text("".join(text), encoding="utf-8")
     return folder
+
+
+def command(*arguments: object) -> str:
+    """Runs `python -m model.training` with these arguments, in this process. Returns what it printed."""
+    printed = io.StringIO()
+    with mock.patch.object(sys, "argv", ["model.training", *map(str, arguments)]), redirect_stdout(printed):
+        main()
+    return printed.getvalue()
+
+
+def free_port() -> int:
+    """A port of this machine on which nobody listens."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return server.getsockname()[1]
 
 
 def tiny_config(vocab_size: int, **changes: object) -> TransformerConfig:

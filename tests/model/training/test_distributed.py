@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from pathlib import Path
 
@@ -18,12 +17,6 @@ Found = list[dict]
 PATIENCE = 240  # seconds, of which a busy machine may need some
 
 
-def free_port() -> int:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return server.getsockname()[1]
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("distributed")
@@ -32,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def found(vocabulary_file: Path, folder: Path) -> Found:
     """What each of the two processes found."""
-    arguments = (free_port(), str(vocabulary_file), str(folder))
+    arguments = (samples.free_port(), str(vocabulary_file), str(folder))
     context = torch.multiprocessing.spawn(workers.work, arguments, nprocs=workers.WORLD, join=False)
     deadline = time.monotonic() + PATIENCE
     # Processes that disagree wait for each other for ever.

@@ -1,0 +1,148 @@
+"""What `export` writes: weights, vocabulary, scores, the recorded example and the card."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from model.checkpoint import load_checkpoint
+from model.config import TransformerConfig, count_parameters
+from model.recording import load_run
+from model.training import export
+from model.training.loop import average_snapshots
+from model.transformer import Transformer
+from model.translator import load_translator
+from tests.model.training.samples import TinyRun
+
+
+def read_json(path: Path) -> dict:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_the_folder_holds_what_a_model_needs_and_no_more(tiny_run: TinyRun) -> None:
+    names = {path.name for path in tiny_run.out.iterdir()}
+    others = {"config.json", "tokenizer.model", "README.md", "example.npz", "evaluation.json", "training.json"}
+    assert names == others | {"model.safetensors"}
+
+
+def test_it_loads_and_translates_into_both_languages(tiny_run: TinyRun) -> None:
+    translator = load_translator(tiny_run.out, "cpu")
+    assert translator.targets == ("fra", "cmn")
+    for target in translator.targets:
+        assert translator.translate("Tom saw a dog.", target, beam_size=2).tgt_ids
+
+
+@pytest.mark.parametrize("norm, tied", [("post", True), ("pre", False)])
+def test_weights_are_the_average_in_half_precision(norm: str, tied: bool, tiny_run: TinyRun, tmp_path: Path) -> None:
+    if tied:
+        run, out = tiny_run.run, tiny_run.out
+    else:
+        run, out = made_up_run(tmp_path / "run", tiny_run, norm=norm, tie_embeddings=False), tmp_path / "out"
+        export.build(run, tiny_run.prepared, out, 2)
+    mean, _ = average_snapshots(run, 2)
+    state = load_checkpoint(out).state_dict()
+    assert state.keys() == mean.keys()
+    for key, value in state.items():
+        assert torch.equal(value, mean[key].half().float())
+
+
+def test_the_example_equals_a_fresh_run(tiny_run: TinyRun) -> None:
+    translation, trace = load_run(tiny_run.out / "example.npz")
+    translator = load_translator(tiny_run.out, "cpu")
+    fresh = translator.translate("I am a student.", "fra")
+    assert translation.text == fresh.text
+    assert (translation.src_ids, translation.tgt_ids) == (fresh.src_ids, fresh.tgt_ids)
+    assert translation.token_log_probs == pytest.approx(fresh.token_log_probs, abs=1e-5)
+    again = translator.trace(fresh)
+    for name in ("encoder_self_attention", "decoder_self_attention", "cross_attention"):
+        np.testing.assert_allclose(getattr(trace, name), getattr(again, name), atol=1e-5)
+
+
+def test_scores_are_what_was_printed(tiny_run: TinyRun) -> None:
+    evaluation = read_json(tiny_run.out / "evaluation.json")
+    assert json.loads(tiny_run.printed["export"]) == evaluation["scores"]
+    assert evaluation["beam_size"] == 2
+    assert {target: found["sentences"] for target, found in evaluation["scores"].items()} == {"fra": 4, "cmn": 4}
+
+
+def test_the_card_holds_the_run_s_own_numbers(tiny_run: TinyRun) -> None:
+    card = (tiny_run.out / "README.md").read_text(encoding="utf-8")
+    evaluation, training = read_json(tiny_run.out / "evaluation.json"), read_json(tiny_run.out / "training.json")
+    for target, name in (("fra", "French"), ("cmn", "Chinese (simplified)")):
+        found = evaluation["scores"][target]
+        assert f"| {name} | 4 | {found['bleu']} | {found['chrf']} | `{found['signature']}` |" in card
+        for source, text in evaluation["examples"][target].items():
+            assert "| {} | {} |".format(source, text.replace("|", r"\|")) in card
+    assert "Beam 2, on held-out sentences" in card
+    config = TransformerConfig(**{k: v for k, v in read_json(tiny_run.out / "config.json").items() if k != "format"})
+    assert f"Transformer (Vaswani et al. 2017) of {sum(count_parameters(config).values()):,} parameters" in card
+    reached = training["reached"]
+    assert (reached["step"], training["snapshots"]) == (10, [8, 10])
+    pairs, tokens = sum(training["prepared"]["train"].values()), reached["tokens"]
+    assert f"10 updates ({reached['epoch']} passes over {pairs} pairs, {tokens:,} target tokens)" in card
+    assert "the last\n2 snapshots averaged" in card
+    rows = {"dropout": 0.2, "batch tokens": 1500, "peak rate": 0.003, "source alpha": 0.3, "d_model, heads, d_ff": "16, 2, 32"}
+    assert all(f"| {name} | {value} |" in card for name, value in rows.items())
+    assert not re.search(r"\{\w*\}", card.replace("{'cmn': 2}", ""))
+
+
+def test_extra_data_that_was_not_there_is_not_credited(tiny_run: TinyRun) -> None:
+    card = (tiny_run.out / "README.md").read_text(encoding="utf-8")
+    assert "in the training split only: nothing." in card
+    assert read_json(tiny_run.prepared / "prepared.json")["extra"] == []
+
+
+def test_the_card_is_written_from_the_files_alone(tiny_run: TinyRun, tmp_path: Path) -> None:
+    for name in ("config.json", "training.json", "evaluation.json"):
+        (tmp_path / name).write_bytes((tiny_run.out / name).read_bytes())
+    export.write_card(tmp_path)
+    assert (tmp_path / "README.md").read_bytes() == (tiny_run.out / "README.md").read_bytes()
+
+    evaluation, training = read_json(tmp_path / "evaluation.json"), read_json(tmp_path / "training.json")
+    evaluation["scores"]["fra"]["bleu"] = 54.32
+    evaluation["examples"]["fra"] = {"a | b": "c | d"}
+    training["prepared"]["extra"] = ["tico19", "my_own"]
+    export.write_evaluation(tmp_path, evaluation)
+    (tmp_path / "training.json").write_text(json.dumps(training), encoding="utf-8")
+    export.write_card(tmp_path)
+    card = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "| 54.32 |" in card
+    assert r"| a \| b | c \| d |" in card
+    assert "TICO-19 (Anastasopoulos et al. 2020, CC0 1.0); my_own." in card
+
+    (tmp_path / "evaluation.json").unlink()
+    with pytest.raises(FileNotFoundError):
+        export.write_card(tmp_path)
+
+
+def made_up_run(folder: Path, tiny_run: TinyRun, **changes: object) -> Path:
+    """A run folder as training leaves it, with random weights of any size: two snapshots."""
+    facts = read_json(tiny_run.run / "run.json")
+    facts["config"] |= changes
+    (folder / "snapshots").mkdir(parents=True)
+    for step in (8, 10):
+        torch.save(Transformer(TransformerConfig(**facts["config"])).state_dict(), folder / "snapshots" / f"{step:07d}.pt")
+    (folder / "run.json").write_text(json.dumps(facts), encoding="utf-8")
+    (folder / "log.jsonl").write_bytes((tiny_run.run / "log.jsonl").read_bytes())
+    return folder
+
+
+def test_no_file_of_a_large_model_exceeds_10_mb(tiny_run: TinyRun, tmp_path: Path) -> None:
+    run = made_up_run(tmp_path / "run", tiny_run, d_model=512, num_heads=8, d_ff=2048)
+    translator = export.build(run, tiny_run.prepared, tmp_path / "out", 1)
+    files = list((tmp_path / "out").glob("model*.safetensors"))
+    assert len(files) > 1
+    assert sum(file.stat().st_size for file in files) > 2 * sum(count_parameters(translator.config).values())
+    assert max(path.stat().st_size for path in (tmp_path / "out").iterdir()) < 10_000_000
+
+
+def test_a_run_without_snapshots_cannot_be_exported(tiny_run: TinyRun, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_bytes((tiny_run.run / "run.json").read_bytes())
+    with pytest.raises(FileNotFoundError, match="train first"):
+        export.build(tmp_path, tiny_run.prepared, tmp_path / "out", 5)
+    assert not (tmp_path / "out").exists()
