@@ -28,7 +28,7 @@
     return layout;
   };
 
-  const config = {displaylogo: false, responsive: false, showTips: false, doubleClick: "reset", displayModeBar: false};
+  const config = {displaylogo: false, responsive: false, showTips: false, doubleClick: false, displayModeBar: false};
   /* On a touch screen a finger on the map has to scroll the page, not draw a zoom box. */
   const coarse = matchMedia("(pointer: coarse)");
 
@@ -88,6 +88,12 @@
         const [row, column] = Array.isArray(point.pointNumber) ? point.pointNumber : [point.curveNumber, point.pointNumber];
         return {row, column, trace: point.curveNumber};
       };
+      /* Plotly would go back to the ranges of the first figure this plot ever had, and takes a tap for a double click. */
+      if (!coarse.matches) plot.on("plotly_doubleclick", () => {
+        const {layout} = current().figure;
+        const axes = Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key) && layout[key].range);
+        window.Plotly.relayout(plot, Object.fromEntries(axes.map((key) => [`${key}.range`, layout[key].range])));
+      });
       plot.on("plotly_click", (event) => trigger(events[0], cell(event)));
       plot.on("plotly_hover", (event) => {
         const where = cell(event);

@@ -125,8 +125,9 @@
 
   /* ---- the translation ---- */
   const percent = (p) => (p < 0.01 ? "<1%" : `${Math.round(p * 100)}%`);
-  const wordNode = (word) => {
-    const node = make("span", `word${word.special ? " special" : ""}${word.spaced ? " spaced" : ""}`);
+  const wordNode = (word, index, all) => {
+    const next = all[index + 1]; // the gap belongs to the word before it, so that no line begins with one
+    const node = make("span", `word${word.special ? " special" : ""}${next?.spaced || next?.special ? " gap" : ""}`);
     node.append(make("span", "word-text", word.special ? say("result.end") : word.text));
     const probability = make("span", "word-probability");
     const bar = make("i");
