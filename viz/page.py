@@ -53,10 +53,10 @@ def static_block(template: str, script: str, elem_id: str, value: Any = None, **
     return gr.HTML(value, html_template=template, js_on_load=script, apply_default_css=False, elem_id=elem_id, **kwargs)
 
 
-def report_end(event: Any) -> None:
-    """Tells the page's script that an event has ended, well or badly, without asking the server."""
-    event.success(None, None, None, js="() => atlas.succeeded()")
-    event.failure(None, None, None, js="() => atlas.failed()")
+def report_end(event: Any, name: str) -> None:
+    """Tells the page's script that an event of this name has ended, well or badly, without asking the server."""
+    event.success(None, None, None, js=f"() => atlas.succeeded('{name}')")
+    event.failure(None, None, None, js=f"() => atlas.failed('{name}')")
 
 
 def bridge() -> gr.HTML:
@@ -101,6 +101,7 @@ def launch_options() -> dict[str, Any]:
         "server_port": int(os.environ.get("PORT", "7860")),
         "theme": theme(),
         "head": head(),
+        "favicon_path": str(STATIC / "favicon.png"),
         "run_history": False,
         "ssr_mode": False,
         "enable_monitoring": False,

@@ -202,6 +202,24 @@ def test_a_map_picked_while_a_translation_is_under_way_is_the_new_one(open_page:
     np.testing.assert_allclose(figure(page)["z"], trace.encoder_self_attention[1, 3], atol=1e-6)
 
 
+def test_the_last_of_many_quick_choices_is_drawn(open_page: Open, translator: FakeTranslator) -> None:
+    page = open_page()
+    page.evaluate(
+        """async () => {
+          for (let i = 0; i < 12; i++) {
+            document.querySelectorAll('[data-heads] input')[i % 5].click();
+            await new Promise((resolve) => setTimeout(resolve, 10));
+          }
+        }"""
+    )
+    expect(page.locator("#map-head h2")).to_have_text("Cross-attention · layer 1 · maximum of 3 heads")
+    trace = translator.trace(translator.translate("I am a student."))
+    peak = float(trace.cross_attention[1].max(axis=0)[0, 0])
+    page.wait_for_function("(z) => Math.abs(document.querySelector('#map .plot')._fullData[0].z[0][0] - z) < 1e-6", arg=peak)
+    page.wait_for_timeout(500)
+    expect(page.locator("body.atlas-working")).to_have_count(0)
+
+
 def test_a_given_translation(open_page: Open) -> None:
     page = open_page()
     page.locator("#given-toggle button").click()

@@ -189,4 +189,4 @@ def build(runs: RunCache, bridge: gr.HTML, result: gr.HTML) -> None:
         concurrency_limit=8,
         api_visibility="private",
     )
-    report_end(event)
+    report_end(event, "positions")

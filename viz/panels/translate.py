@@ -194,11 +194,11 @@ def build(runs: RunCache, bridge: gr.HTML, targets: tuple[str, ...]) -> gr.HTML:
     quiet = {"show_progress": "hidden", "trigger_mode": "always_last", "api_visibility": "private"}
     shown = [message, result, picture]
     model_events = {"concurrency_id": "model", "concurrency_limit": 1, **quiet}
-    events = (
-        bridge.translate(on_translate, [sentence, bridge], shown, **model_events),
-        bridge.force(on_force, [sentence, given, bridge], shown, **model_events),
-        bridge.draw(on_draw, [result, bridge], shown, concurrency_id="draw", concurrency_limit=8, **quiet),
-    )
-    for event in events:
-        report_end(event)
+    events = {
+        "translate": bridge.translate(on_translate, [sentence, bridge], shown, **model_events),
+        "force": bridge.force(on_force, [sentence, given, bridge], shown, **model_events),
+        "draw": bridge.draw(on_draw, [result, bridge], shown, concurrency_id="draw", concurrency_limit=8, **quiet),
+    }
+    for name, event in events.items():
+        report_end(event, name)
     return result

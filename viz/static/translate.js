@@ -12,23 +12,24 @@
 
   /* ---- what is on the screen now, and requests under way ---- */
   let result = null;
-  let pending = 0;
   let slowTimer = 0;
   const resultListeners = new Set();
   atlas.onResult = (listener) => resultListeners.add(listener);
   atlas.result = () => result;
 
+  /* Of each kind of request at most one runs and one waits, the last (Gradio's trigger_mode "always_last"); so we count no further. */
+  const underWay = {};
+  const idle = () => Object.values(underWay).every((count) => !count);
   const begin = (event) => {
-    pending += 1;
-    clearTimeout(slowTimer);
-    slowTimer = setTimeout(() => document.body.classList.add("atlas-working"), SLOW);
+    if (idle()) slowTimer = setTimeout(() => document.body.classList.add("atlas-working"), SLOW);
+    underWay[event] = Math.min(2, (underWay[event] || 0) + 1);
     send(event);
   };
   /* Gradio calls one of these when an event has ended. Handlers of ours do not fail (they answer with a message), so a failure
    * means that the server was full or is gone. */
-  const settled = () => {
-    pending = Math.max(0, pending - 1);
-    if (pending) return;
+  const settled = (event, left) => {
+    underWay[event] = Math.max(0, left);
+    if (!idle()) return;
     clearTimeout(slowTimer);
     document.body.classList.remove("atlas-working");
     setTimeout(catchUp, 50); // when the answer has reached the components
@@ -38,20 +39,20 @@
   let tries = 0;
   const catchUp = () => {
     const shown = atlas.shown.map;
-    if (pending || !result || !shown) return;
+    if (!idle() || !result || !shown) return;
     const of = (run, from, lang) => JSON.stringify([run, from.kind, from.layer, from.head, from.rows, lang]);
     const lang = shown.languages.includes(state.lang) ? state.lang : null;
     if (of(shown.request, shown, lang) === of(result.request, state, state.lang)) tries = 0;
     else if (tries++ < 2) begin("draw");
   };
   let unanswered = false;
-  atlas.succeeded = () => {
-    settled();
+  atlas.succeeded = (event) => {
+    settled(event, underWay[event] - 1);
     if (unanswered) atlas.complain(null);
     unanswered = false;
   };
-  atlas.failed = () => {
-    settled();
+  atlas.failed = (event) => {
+    settled(event, 0);
     unanswered = true;
     atlas.complain({code: "busy", params: {}});
   };
