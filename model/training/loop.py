@@ -219,10 +219,10 @@ class Trainer:
     def _rest_of_epoch(self) -> Iterator[Batch]:
         batches = self.epochs.build(self.settings.seed, self.epoch)
         # Every process takes its share of each group of `world` batches; a last incomplete group is left out.
-        usable = len(batches) - len(batches) % self.world
-        if not usable:
+        # The run may have come to any batch before, with another number of processes.
+        if len(batches) < self.world:
             raise ValueError(f"the pairs give {len(batches)} batches for {self.world} processes: add pairs or lower batch_tokens")
-        for start in range(self.next_batch, usable, self.world):
+        for start in range(self.next_batch, len(batches) - self.world + 1, self.world):
             self.next_batch = start + self.world
             batch = collate(batches[start + self.rank], self.model.config.pad_id)
             yield Batch(batch.src_ids.to(self.device), batch.tgt_ids.to(self.device))
