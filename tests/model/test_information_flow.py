@@ -8,7 +8,7 @@ from torch import Tensor
 
 from model.hooks import AttentionRecorder, attention_hook
 from model.transformer import Transformer
-from tests.model.factories import PAD, SRC_IDS, SRC_MASK, TGT_IN_IDS, tiny_model
+from tests.model.factories import PAD, SRC_IDS, SRC_MASK, TGT_IN_IDS, random, tiny_model
 
 
 class TestWhoSeesWhom:
@@ -41,6 +41,16 @@ class TestWhoSeesWhom:
         last[0, -1] = 11
         before, after = (model(ids, TGT_IN_IDS[:1]) for ids in (SRC_IDS[:1], last))
         assert ((before - after).abs().amax(-1) > 1e-3).all()
+
+    def test_every_row_of_memory_reaches_every_target_row(self):
+        """The encoder has mixed the last token into all of memory, so one row of memory at a time says more."""
+        model = tiny_model()
+        memory = model.encode(SRC_IDS[:1])
+        before = model.decode(TGT_IN_IDS[:1], memory)
+        for s in range(5):
+            other = memory.clone()
+            other[:, s] += random(16)
+            assert ((model.decode(TGT_IN_IDS[:1], other) - before).abs().amax(-1) > 1e-4).all()
 
     def test_cross_attention_gives_later_source_tokens_weight_in_the_first_row(self):
         model = tiny_model()
