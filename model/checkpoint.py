@@ -6,6 +6,8 @@ Weights are stored in half precision and computed in float32. Nothing is unpickl
 from __future__ import annotations
 
 import json
+import re
+import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -22,6 +24,8 @@ from model.transformer import Transformer
 
 CONFIG_FILE = "config.json"
 FORMAT = "attention-atlas"
+_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_SHARD = re.compile(r"model-\d{5}-of-(\d{5})\.safetensors")
 # With tied embeddings the module holds one matrix under two names; the file holds it once, under the first.
 _TIED = ("tgt_embedding.tokens.weight", "src_embedding.tokens.weight")
 
@@ -29,15 +33,23 @@ _TIED = ("tgt_embedding.tokens.weight", "src_embedding.tokens.weight")
 def save_checkpoint(model: Transformer, folder: Path, dtype: torch.dtype = torch.float16, max_shard_size: str = "9MB") -> None:
     """Writes config.json and model*.safetensors into `folder` (created if needed), replacing what was there.
 
-    Shards stay under 10 MB, the size above which a Space's git wants large-file storage.
+    Shards stay under 10 MB, the size above which a Space's git wants large-file storage, unless one matrix alone is larger.
+    Raises ValueError, writing nothing, if a weight is not a finite number in `dtype`.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("model*.safetensors*"):
-        old.unlink()
     state = {key: value.detach().to("cpu", dtype).contiguous() for key, value in _state_dict(model).items()}
-    save_torch_state_dict(state, folder, max_shard_size=max_shard_size, safe_serialization=True)
-    text = json.dumps({"format": FORMAT, **asdict(model.config)}, indent=2)
-    (folder / CONFIG_FILE).write_text(text + "\n", encoding="utf-8")
+    for key, value in state.items():
+        if not bool(torch.isfinite(value).all()):
+            raise ValueError(f"{key} holds values that are not finite numbers in {dtype}: nothing was written")
+    folder.mkdir(parents=True, exist_ok=True)
+    # Written beside, then moved: a full disk leaves the old checkpoint whole.
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as new:
+        save_torch_state_dict(state, new, max_shard_size=max_shard_size, safe_serialization=True)
+        text = json.dumps({"format": FORMAT, **asdict(model.config)}, indent=2)
+        (Path(new) / CONFIG_FILE).write_text(text + "\n", encoding="utf-8")
+        for old in folder.glob("model*.safetensors*"):
+            old.unlink()
+        for file in Path(new).iterdir():
+            file.replace(folder / file.name)
 
 
 def load_config(folder: Path) -> TransformerConfig:
@@ -48,6 +60,8 @@ def load_config(folder: Path) -> TransformerConfig:
     known = {field.name for field in fields(TransformerConfig)}
     if unknown := sorted(set(values) - known):
         raise CheckpointCorruptError(CONFIG_FILE, f"unknown entries {', '.join(unknown)}")
+    if missing := sorted(known - set(values)):
+        raise CheckpointCorruptError(CONFIG_FILE, f"it lacks {', '.join(missing)}")
     try:
         return TransformerConfig(**values)
     except (TypeError, ValueError) as error:
@@ -64,13 +78,27 @@ def load_checkpoint(folder: Path, device: str | torch.device = "cpu") -> Transfo
     files = sorted(folder.glob("model*.safetensors"))
     if not files:
         raise CheckpointMissingError("model.safetensors")
+    for file in files:
+        if (shard := _SHARD.fullmatch(file.name)) is not None:
+            for number in range(1, int(shard[1]) + 1):
+                name = f"model-{number:05}-of-{shard[1]}.safetensors"
+                if not (folder / name).exists():
+                    raise CheckpointMissingError(name)
     state: dict[str, Tensor] = {}
     for file in files:
         try:
-            state.update(load_file(file))
+            part = load_file(file)
         except (SafetensorError, OSError, ValueError) as error:
-            raise CheckpointCorruptError(file.name, f"it is truncated or damaged: {error}") from error
-    model = Transformer(config)
+            raise CheckpointCorruptError(file.name, f"it is truncated or damaged: {_reason(error)}") from error
+        if twice := sorted(set(part) & set(state)):
+            raise CheckpointCorruptError(file.name, f"{twice[0]} is in another file as well")
+        state.update(part)
+    with torch.device("meta"):  # shapes alone: a damaged configuration must not ask for memory before it is compared
+        _check(_state_dict(Transformer(config)), state, files[0].name)
+    try:
+        model = Transformer(config)
+    except RuntimeError as error:  # the table of positions is not in the file
+        raise CheckpointCorruptError(CONFIG_FILE, "the model does not fit into memory") from error
     load_state(model, state, files[0].name)
     return model.to(device).eval()
 
@@ -78,18 +106,25 @@ def load_checkpoint(folder: Path, device: str | torch.device = "cpu") -> Transfo
 def load_state(model: Transformer, state: Mapping[str, Tensor], name: str) -> None:
     """Copies `state` into the model after checking every key, shape and value. Raises CheckpointCorruptError, naming the file `name`."""
     expected = _state_dict(model)
+    _check(expected, state, name)
+    with torch.no_grad():
+        for key, target in expected.items():
+            target.copy_(state[key])
+
+
+def _check(expected: Mapping[str, Tensor], state: Mapping[str, Tensor], name: str) -> None:
     missing, unknown = sorted(set(expected) - set(state)), sorted(set(state) - set(expected))
     if missing or unknown:
         parts = (("lacks", missing), ("has unknown", unknown))
         said = [f"it {what} {', '.join(keys[:3])}{' ...' if len(keys) > 3 else ''}" for what, keys in parts if keys]
         raise CheckpointCorruptError(name, " and ".join(said))
-    with torch.no_grad():
-        for key, target in expected.items():
-            if state[key].shape != target.shape:
-                raise CheckpointCorruptError(name, f"{key} has shape {tuple(state[key].shape)}, expected {tuple(target.shape)}")
-            if not bool(torch.isfinite(state[key]).all()):
-                raise CheckpointCorruptError(name, f"{key} holds values that are not finite numbers")
-            target.copy_(state[key])
+    for key, target in expected.items():
+        if state[key].shape != target.shape:
+            raise CheckpointCorruptError(name, f"{key} has shape {tuple(state[key].shape)}, expected {tuple(target.shape)}")
+        if state[key].dtype not in _DTYPES:
+            raise CheckpointCorruptError(name, f"{key} holds {state[key].dtype}, expected one of {', '.join(map(str, _DTYPES))}")
+        if not bool(torch.isfinite(state[key].float()).all()):
+            raise CheckpointCorruptError(name, f"{key} holds values that are not finite numbers")
 
 
 def read_json(folder: Path, name: str) -> dict[str, object]:
@@ -98,11 +133,18 @@ def read_json(folder: Path, name: str) -> dict[str, object]:
         values = json.loads((folder / name).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise CheckpointMissingError(name) from None
-    except (OSError, ValueError) as error:
-        raise CheckpointCorruptError(name, f"it is not readable JSON: {error}") from error
+    except NotADirectoryError:
+        raise CheckpointMissingError(name) from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointCorruptError(name, f"it is not readable JSON: {_reason(error)}") from error
     if not isinstance(values, dict):
         raise CheckpointCorruptError(name, "it is not a JSON object")
     return values
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong, without the path that an operating system's message ends with."""
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
 
 
 def _state_dict(model: Transformer) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 ACTIVATIONS = ("relu", "gelu", "silu")
@@ -55,22 +56,29 @@ class TransformerConfig:
         if self.d_model % self.num_heads:
             raise ValueError(f"d_model {self.d_model} cannot be split into {self.num_heads} heads of equal width")
         for name in ("dropout", "attention_dropout"):
-            if not 0.0 <= getattr(self, name) < 1.0:
+            if not _is_number(getattr(self, name)) or not 0.0 <= getattr(self, name) < 1.0:
                 raise ValueError(f"{name} must lie in [0, 1), not {getattr(self, name)!r}")
         for name, allowed in (("activation", ACTIVATIONS), ("norm", NORMS), ("position_layout", POSITION_LAYOUTS)):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}")
-        if not self.layer_norm_eps > 0:
-            raise ValueError(f"layer_norm_eps must be positive, not {self.layer_norm_eps!r}")
+        if not _is_number(self.layer_norm_eps) or not 0.0 < self.layer_norm_eps < math.inf:
+            raise ValueError(f"layer_norm_eps must be positive and finite, not {self.layer_norm_eps!r}")
+        for name in ("scale_embedding", "tie_embeddings", "output_bias"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} must be true or false, not {getattr(self, name)!r}")
         for name in ("pad_id", "bos_id", "eos_id", "unk_id"):
             value = getattr(self, name)
-            if not isinstance(value, int) or not 0 <= value < self.vocab_size:
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < self.vocab_size:
                 raise ValueError(f"{name} {value!r} lies outside the vocabulary of {self.vocab_size}")
 
     @property
     def head_dim(self) -> int:
         """d_k = d_model / num_heads."""
         return self.d_model // self.num_heads
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 # Vaswani et al. (2017), table 3; 37,000 shared English-German pieces (section 5.1).

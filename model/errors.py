@@ -14,6 +14,16 @@ class AtlasError(Exception):
         super().__init__(message)
         self.params = params
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exception's own way calls the class with the message alone, which the subclasses don't take.
+        return _rebuild, (type(self), str(self), self.params)
+
+
+def _rebuild(kind: type[AtlasError], message: str, params: dict[str, object]) -> AtlasError:
+    error = kind.__new__(kind, message)
+    error.params = params
+    return error
+
 
 class EmptyTextError(AtlasError):
     """There was no text at all."""
@@ -83,6 +93,7 @@ class CheckpointCorruptError(AtlasError):
     code = "checkpoint_corrupt"
 
     def __init__(self, path: str, detail: str) -> None:
+        detail = detail if len(detail) <= 400 else detail[:400] + " ..."
         super().__init__(f"The model file {path} cannot be used ({detail}): restore it from the repository.", path=path, detail=detail)
 
 

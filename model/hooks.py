@@ -77,7 +77,8 @@ class AttentionRecorder:
     def __call__(self, site: AttentionSite, attn_weights: Tensor) -> None:
         if site in self.weights:
             raise RuntimeError(f"{site} was recorded already: use one recorder for one pass")
-        self.weights[site] = attn_weights.detach()
+        # a copy: a later hook may write into the tensor
+        self.weights[site] = attn_weights.detach().clone()
 
     def stack(self, kind: AttentionKind) -> Tensor:
         """All layers of one kind, [L, B, H, T, S]. Raises KeyError if the pass had none."""

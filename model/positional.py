@@ -31,6 +31,7 @@ def sinusoidal_table(num_positions: int, d_model: int, layout: str = "interleave
 
 def is_sine(d_model: int, layout: str = "interleaved") -> Tensor:
     """True for the dimensions that hold a sine. Shape [D], bool."""
+    _exponents(d_model, layout)  # for its checks
     dimension = torch.arange(d_model)
     return dimension % 2 == 0 if layout == "interleaved" else dimension < d_model // 2
 

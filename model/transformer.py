@@ -110,5 +110,14 @@ class Transformer(nn.Module):
 
 
 def _key_mask(mask: Tensor | None) -> Tensor | None:
-    """[B, S] to [B, 1, 1, S]: the same keys are hidden from every head and query."""
-    return None if mask is None else mask[:, None, None, :]
+    """[B, S] to [B, 1, 1, S]: the same keys are hidden from every head and query.
+
+    Raises TypeError for a mask that is not bool, which the fused kernel would add to the scores, and ValueError for one
+    that hides a whole sentence, which it would answer with zeros."""
+    if mask is None:
+        return None
+    if mask.dtype != torch.bool:
+        raise TypeError(f"src_mask must be bool, True = real token; it is {mask.dtype}")
+    if mask.device.type != "meta" and not bool(mask.any(dim=1).all()):
+        raise ValueError("a sentence of the batch is all padding: its attention would have no key")
+    return mask[:, None, None, :]

@@ -87,7 +87,6 @@ def test_values_that_describe_no_model_are_refused(changes, said):
         tiny_config(**changes)
 
 
-@pytest.mark.xfail(strict=True, reason="taken as it is, or a TypeError")
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -53,7 +53,6 @@ def test_strange_values_can_be_named():
     assert "[1]" in str(errors.InvalidSettingError("top_k", [1], "0 or more"))
 
 
-@pytest.mark.xfail(strict=True, reason="copies are built from the message alone, which the constructors don't take")
 @pytest.mark.parametrize("copied", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))], ids=["copy", "pickle"])
 @pytest.mark.parametrize("error", [error for error, _, _ in EXAMPLES], ids=[code for _, code, _ in EXAMPLES])
 def test_an_error_survives_the_way_to_another_process(error, copied):
@@ -61,6 +60,5 @@ def test_an_error_survives_the_way_to_another_process(error, copied):
     assert (type(again), str(again), again.params) == (type(error), str(error), error.params)
 
 
-@pytest.mark.xfail(strict=True, reason="the detail of a damaged file is quoted at any length")
 def test_what_a_damaged_file_holds_is_not_echoed_at_length():
     assert len(str(errors.CheckpointCorruptError("config.json", "x" * 5000))) < 600

@@ -50,7 +50,6 @@ def test_which_dimensions_are_sines():
     assert is_sine(6, "halves").tolist() == [True, True, True, False, False, False]
 
 
-@pytest.mark.xfail(strict=True, reason="an unknown layout counts as halves, an odd width is not looked at")
 @pytest.mark.parametrize("args", [(8, "spiral"), (7, "interleaved"), (7, "halves")])
 def test_which_dimensions_are_sines_is_asked_for_real_layouts_only(args):
     with pytest.raises(ValueError):

@@ -69,6 +69,13 @@ def test_a_resumed_run_equals_one_in_one_go(found: Found) -> None:
         assert equal(result["whole"], result["resumed"])
 
 
+def test_dropout_differs_between_processes_from_the_start(found: Found, vocabulary: spm.SentencePieceProcessor, tmp_path: Path) -> None:
+    """And the first draws what one process would."""
+    assert not torch.equal(found[0]["drawn"], found[1]["drawn"])
+    workers.gradient_trainer(vocabulary, tmp_path)
+    assert torch.equal(found[0]["drawn"], torch.rand(4))
+
+
 def test_each_process_keeps_its_own_random_state(found: Found, folder: Path) -> None:
     state = torch.load(folder / "whole" / "state.pt", weights_only=True)
     assert state["step"] == workers.LAST_STEP

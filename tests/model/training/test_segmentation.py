@@ -61,6 +61,6 @@ def test_as_likely_as_sentencepiece_draws(text: str, alpha: float, vocabulary: s
 
 
 def test_bytes_are_the_last_resort(vocabulary: spm.SentencePieceProcessor) -> None:
-    """A cut into bytes has a low score, so that sampling takes none where there are pieces."""
-    for ids in SubwordSampler(vocabulary, 0.3).encode(TEXTS, random.Random(0)):
+    """A character that is a piece is never cut into them, however wild the sampling."""
+    for ids in SubwordSampler(vocabulary, 0.01).encode(TEXTS, random.Random(0)):
         assert not any(map(vocabulary.is_byte, ids))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 import sentencepiece as spm
 import torch
 import torch.distributed as dist
 
+from model.training import loop
 from model.training.batches import Batch, collate
 from model.training.loop import Trainer, start_processes
 from tests.model.training import samples
@@ -30,6 +34,16 @@ def first_batches(trainer: Trainer) -> list[list[tuple[list[int], list[int]]]]:
     return [batches[0], batches[-1]]
 
 
+def slowly(write: Callable[..., None]) -> Callable[..., None]:
+    """As on a slow disk: no process may look for the file before it is there."""
+
+    def wrapped(*arguments: object) -> None:
+        time.sleep(0.5)
+        write(*arguments)
+
+    return wrapped
+
+
 def work(rank: int, port: int, vocabulary_file: str, folder: str) -> None:
     """Writes what it finds to rank<n>.pt in `folder`."""
     torch.set_num_threads(1)
@@ -41,6 +55,7 @@ def work(rank: int, port: int, vocabulary_file: str, folder: str) -> None:
     found: dict[str, object] = {}
 
     trainer = gradient_trainer(vocabulary, out / "gradients")
+    found["drawn"] = torch.rand(4)
     found["total"] = trainer.update(collate(first_batches(trainer)[rank]))
     found["gradients"] = {name: p.grad.clone() for name, p in trainer.model.named_parameters()}
 
@@ -59,7 +74,8 @@ def work(rank: int, port: int, vocabulary_file: str, folder: str) -> None:
         return result
 
     stopped.update = wrapped
-    stopped.train(100)
+    with mock.patch.object(loop, "_replace", slowly(loop._replace)):
+        stopped.train(100)
     found["stopped at"] = stopped.step
 
     resumed = samples.make_trainer(vocabulary, out / "stopped")
