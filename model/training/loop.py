@@ -116,17 +116,18 @@ class Trainer:
         return True
 
     def save(self) -> None:
-        """Writes state.pt; the old one stays whole until the new one is."""
+        """Writes state.pt; the old one stays whole until the new one is, and no process goes on before."""
         random = [self._random_state()]
         if self.world > 1:
             random = [torch.empty_like(random[0]) for _ in range(self.world)]
             dist.all_gather(random, self._random_state())
-        if self.rank:
-            return
-        self.folder.mkdir(parents=True, exist_ok=True)
-        state = {name: getattr(self, name) for name in ("step", "epoch", "next_batch", "seconds", "tokens")}
-        state |= {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "random": random, "device": self.device.type}
-        _replace(self.folder / STATE_FILE, state)
+        if not self.rank:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            state = {name: getattr(self, name) for name in ("step", "epoch", "next_batch", "seconds", "tokens")}
+            state |= {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+            _replace(self.folder / STATE_FILE, state | {"random": random, "device": self.device.type})
+        if self.world > 1:
+            dist.barrier()
 
     def snapshot(self) -> None:
         """Keeps the weights of this step for averaging, and drops the oldest beyond `keep_snapshots`."""
