@@ -13,8 +13,6 @@ import sentencepiece as spm
 # Segmentations to choose from per word: for common words these are all there are, with hardly a ten-thousandth of the probability left out.
 _BEST = 32
 _WORDS = 10_000  # kept in memory: about 60 MB
-# Of a byte piece, which has no score of its own: SentencePiece too puts the unknown far below the rarest piece.
-_BYTE_SCORE = -25.0
 
 
 class SubwordSampler:
@@ -26,8 +24,7 @@ class SubwordSampler:
 
     def __init__(self, vocabulary: spm.SentencePieceProcessor, alpha: float) -> None:
         self.vocabulary, self.alpha = vocabulary, alpha
-        ids = range(vocabulary.get_piece_size())
-        self._scores = [_BYTE_SCORE if vocabulary.is_byte(i) else vocabulary.get_score(i) for i in ids]
+        self._scores = [vocabulary.get_score(i) for i in range(vocabulary.get_piece_size())]
         self._cuts = lru_cache(maxsize=_WORDS)(self._find_cuts)
 
     def encode(self, texts: Iterable[str], rng: random.Random) -> list[list[int]]:
