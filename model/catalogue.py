@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from model.checkpoint import CONFIG_FILE
 from model.errors import CheckpointCorruptError, CheckpointMissingError, InvalidSettingError
 
 
@@ -40,9 +39,3 @@ def find_model(source: str | Path | None = None) -> ModelEntry:
     if not is_folder:
         raise CheckpointMissingError(name)
     return ModelEntry(name, folder)
-
-
-def known_models(models_folder: Path | None = None) -> tuple[ModelEntry, ...]:
-    """The embedded model, then every folder inside `models_folder` that holds a config.json, by name."""
-    folders = sorted(models_folder.iterdir()) if models_folder is not None and models_folder.is_dir() else []
-    return (EMBEDDED, *(ModelEntry(folder.name, folder) for folder in folders if (folder / CONFIG_FILE).is_file()))
