@@ -5,7 +5,6 @@ import torch
 
 import model as package
 from model.catalogue import EMBEDDED, find_model
-from model.checkpoint import save_checkpoint
 from model.device import pick_device
 from model.errors import AtlasError, CheckpointCorruptError, CheckpointMissingError, DeviceError, InvalidSettingError
 from model.translator import Translator, load_translator
