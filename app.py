@@ -69,7 +69,11 @@ def main() -> None:
     except AtlasError as error:
         translator, problem = None, error
         print(f"The page starts without a model. {error}")
-    build_app(translator, recorded_run(), problem).launch(**page.launch_options())
+    options = page.launch_options()
+    try:
+        build_app(translator, recorded_run(), problem).launch(**options)
+    except OSError:  # Gradio's own advice names a variable that this program doesn't read
+        raise SystemExit(f"Port {options['server_port']} is taken or not allowed here: set PORT to another one.") from None
 
 
 if __name__ == "__main__":

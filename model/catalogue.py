@@ -25,6 +25,8 @@ def find_model(source: str | Path | None = None) -> ModelEntry:
     Raises CheckpointMissingError if there is no such folder, CheckpointCorruptError if it is a file.
     """
     if source is None or source == EMBEDDED.name:
+        if not EMBEDDED.folder.is_dir():
+            raise CheckpointMissingError("model/weights")
         return EMBEDDED
     if not isinstance(source, (str, Path)):
         raise InvalidSettingError("source", type(source).__name__, "the path of a folder, or None for the embedded model")

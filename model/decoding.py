@@ -49,7 +49,7 @@ class DecodingSettings:
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        if self.method not in METHODS:
+        if not isinstance(self.method, str) or self.method not in METHODS:
             raise InvalidSettingError("method", self.method, f"one of {', '.join(METHODS)}")
         self._whole("beam_size", 1, MAX_BEAM_SIZE)
         self._whole("top_k", 0, None)

@@ -25,6 +25,14 @@ def _rebuild(kind: type[AtlasError], message: str, params: dict[str, object]) ->
     return error
 
 
+def _shown(value: object) -> str:
+    """A visitor's value, short enough for a message; Python refuses to print very large whole numbers."""
+    try:
+        return str(value)[:40]
+    except ValueError:
+        return f"a very large {type(value).__name__}"
+
+
 class EmptyTextError(AtlasError):
     """There was no text at all."""
 
@@ -62,7 +70,7 @@ class UnknownTargetError(AtlasError):
     code = "unknown_target"
 
     def __init__(self, target: object, supported: Sequence[str]) -> None:
-        shown = str(target)[:40]
+        shown = _shown(target)
         super().__init__(
             f"This model has no target language {shown!r}: choose one of {', '.join(supported)}.", target=shown, supported=list(supported)
         )
@@ -74,7 +82,7 @@ class InvalidSettingError(AtlasError):
     code = "invalid_setting"
 
     def __init__(self, name: str, value: object, allowed: str) -> None:
-        shown = str(value)[:40]
+        shown = _shown(value)
         super().__init__(f"{name} = {shown} is not possible: use {allowed}.", name=name, value=shown, allowed=allowed)
 
 

@@ -10,10 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from model.errors import CheckpointCorruptError, CheckpointMissingError
-from model.results import AttentionTrace, Translation
+from model.results import MAPS, AttentionTrace, Translation
 
 FORMAT = "attention-atlas-run-1"
-MAPS = ("encoder_self_attention", "decoder_self_attention", "cross_attention")
 
 
 def save_run(path: str | Path, translation: Translation, trace: AttentionTrace) -> None:

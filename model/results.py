@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 ROW_SUM_TOLERANCE = 1e-4
+MAPS = ("encoder_self_attention", "decoder_self_attention", "cross_attention")
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,10 @@ class AttentionTrace:
         ahead = np.triu(np.ones((tgt_len, tgt_len), dtype=bool), k=1)
         if np.any(self.decoder_self_attention[..., ahead]):
             raise ValueError(f"decoder_self_attention gives weight to a later one of its {tgt_len} tokens")
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{name}={getattr(self, name).shape}" for name in MAPS)
+        return f"AttentionTrace({shapes})"
 
 
 def _check_rows(name: str, weights: np.ndarray) -> None:

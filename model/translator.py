@@ -62,6 +62,9 @@ class Translator:
         self.tokenizer = tokenizer
         self.name = name
 
+    def __repr__(self) -> str:
+        return f"Translator({self.name!r}, targets={self.targets}, device={self.device!r})"
+
     @property
     def config(self) -> TransformerConfig:
         return self._model.config
@@ -160,8 +163,10 @@ class Translator:
         """All attention maps of a translation, from one teacher-forced pass over its ids: by the causal mask, row t holds the very weights
         that step t of the decoding had.
 
-        Raises InvalidSettingError for a translation of a model with another vocabulary or more positions.
+        Raises InvalidSettingError for anything but a translation, or one of a model with another vocabulary or more positions.
         """
+        if not isinstance(translation, Translation):
+            raise InvalidSettingError("translation", type(translation).__name__, "what translate() or force() returned")
         self._check_ids(translation)
         with torch.inference_mode(), attention_hook(AttentionRecorder()) as recorder:
             self._teacher_forced(translation.src_ids, translation.tgt_ids)

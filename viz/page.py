@@ -93,12 +93,20 @@ def theme() -> gr.themes.Base:
     return gr.themes.Base(font=FONTS, font_mono=["ui-monospace", "Consolas", "monospace"], primary_hue="neutral", neutral_hue="neutral")
 
 
+def port() -> int:
+    """The port to serve on: PORT, else 7860. Ends the program with a plain sentence if PORT is none."""
+    value = os.environ.get("PORT", "7860")
+    if not value.isascii() or not value.isdecimal() or not 0 < int(value[:6]) < 65536:
+        raise SystemExit(f"PORT={value} is no port: give a number from 1 to 65535.")
+    return int(value)
+
+
 def launch_options() -> dict[str, Any]:
     """Arguments for `Blocks.launch`: no history, no monitoring, no telemetry, small uploads, our head and theme."""
     on_space = bool(os.environ.get("SPACE_ID"))
     return {
         "server_name": os.environ.get("GRADIO_SERVER_NAME", "0.0.0.0" if on_space else "127.0.0.1"),
-        "server_port": int(os.environ.get("PORT", "7860")),
+        "server_port": port(),
         "theme": theme(),
         "head": head(),
         "favicon_path": str(STATIC / "favicon.png"),

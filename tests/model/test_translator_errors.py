@@ -102,3 +102,18 @@ def test_numpy_numbers_are_numbers():
     settings = DecodingSettings(beam_size=np.int64(3), temperature=np.float32(0.5), seed=np.int32(3))
     assert settings == DecodingSettings(beam_size=3, temperature=0.5, seed=3)
     assert type(settings.beam_size) is int and type(settings.temperature) is float
+
+
+def test_settings_that_are_nothing_of_the_kind(tiny_translator):
+    for settings in ({"beam_size": 10**5000}, {"method": np.array(["beam", "greedy"])}, {"target": 10**5000}):
+        with pytest.raises((InvalidSettingError, UnknownTargetError)):
+            tiny_translator.translate(TEXT, **settings)
+    for thing in ("x", None, 5):
+        with pytest.raises(InvalidSettingError, match="translation"):
+            tiny_translator.trace(thing)
+
+
+def test_what_is_printed_is_short(tiny_translator):
+    trace = tiny_translator.trace(tiny_translator.translate(TEXT))
+    assert "cross_attention=(" in repr(trace) and len(repr(trace)) < 300
+    assert "fra" in repr(tiny_translator)

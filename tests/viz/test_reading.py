@@ -45,6 +45,24 @@ def test_the_probability_of_a_word_is_the_product_of_its_pieces() -> None:
     assert words(["a"], [1e-9])[0]["probability"] == 1.0  # rounding of a log-probability must not exceed certainty
 
 
+@pytest.mark.parametrize(
+    "tokens", ["▁Il ▁ « ▁oui ▁ » ▁ ! </s>", "我 ▁ 爱 ▁ 你 </s>", "▁Je ▁t ' aime ▁ 😀|1/2 😀|2/2 </s>", "▁a ▁", "▁ ▁ b"]
+)
+def test_no_probability_is_lost(tokens: str) -> None:
+    """A piece that is only a space goes to the word after it, or before it at the end."""
+    pieces = [piece.replace("|", " ") for piece in tokens.split(" ")]
+    log_probs = [-0.1 * (i + 1) for i in range(len(pieces))]
+    out = words(pieces, log_probs)
+    assert math.prod(word["probability"] for word in out) == pytest.approx(math.exp(sum(log_probs)))
+    assert [piece["token"] for word in out for piece in word["pieces"]] == pieces
+    assert all(word["text"] for word in out)
+
+
+def test_a_lone_space_is_a_space() -> None:
+    out = words(["▁dit", "▁", "«", "▁oui", "▁", "»", "</s>"], [-0.1] * 7)
+    assert [(word["text"], word["spaced"]) for word in out][:4] == [("dit", False), ("«", True), ("oui", True), ("»", True)]
+
+
 def test_lengths_must_fit() -> None:
     with pytest.raises(ValueError, match="zip"):
         words(["a", "b"], [0.0])

@@ -170,11 +170,12 @@ def positional_waves(
         names.append(frame.note(traces[-1].name, y=top - LANE_NAME / LANE * lane))
         axes["yaxis" + number] = _wave_axis([top - LANE_WAVE / LANE * lane, top - LANE_NAME / LANE * lane])
 
-    height = 36 + LANE * len(dims) + 10
+    above = 36 + (20 if texts.position_axis else 0)
+    height = above + LANE * len(dims) + 10
     figure_layout = frame.base_layout(height, uirevision)
     figure_layout |= {
         **axes,
-        "margin": {"l": 34, "r": 14, "t": 36, "b": 10},
+        "margin": {"l": 34, "r": 14, "t": above, "b": 10},
         # on top, as in the table, and because Plotly writes the hovered position at this side of the first wave
         "xaxis": {
             "range": [-0.5, num_positions - 0.5],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import gradio as gr
@@ -46,7 +47,9 @@ def attention(
 ) -> dict[str, Any]:
     """One attention map of the translation of `text`: weights[query][key] with the tokens of both sides."""
     run = _run(runs, text, target, beam_size, translation)
-    choice = MapChoice.checked(run.trace, kind, layer, int(head) if isinstance(head, str) and head.isdigit() else head)
+    if isinstance(head, str) and re.fullmatch("[0-9]{1,4}", head):  # isdigit() also takes "²", which is no number
+        head = int(head)
+    choice = MapChoice.checked(run.trace, kind, layer, head)
     return {
         "kind": choice.kind,
         "layer": choice.layer,

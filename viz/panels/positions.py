@@ -67,12 +67,12 @@ def dimensions(pairs: tuple[int, ...], d_model: int, layout: str) -> list[int]:
 # --- handlers ---
 
 
-def position_texts(language: str, tokens: bool) -> PositionTexts:
-    """Every word on both figures."""
+def position_texts(language: str, tokens: bool, position_axis: str = "") -> PositionTexts:
+    """Every word on a figure. The table says what its rows are in a note; the waves have a named axis."""
     return PositionTexts(
         row=say(language, "positions.row.tokens" if tokens else "positions.row"),
         column=say(language, "positions.column"),
-        position_axis="",
+        position_axis=position_axis,
         dimension_axis="",
         position=say(language, "positions.hover.position"),
         dimension=say(language, "positions.hover.dimension"),
@@ -99,6 +99,7 @@ def views(runs: RunCache, choice: PositionChoice, run: Run | None, languages: tu
         texts = position_texts(language, tokens is not None)
         labels = None if tokens is None else token_labels(tokens, label_texts(language))
         heat[language] = positional_heatmap(rows, layout=layout, texts=texts, row_labels=labels, uirevision=f"{len(rows)}{tokens is None}")
+        texts = position_texts(language, False, say(language, "positions.axis.position"))
         waves[language] = positional_waves(table, dims, layout=layout, texts=texts, uirevision=f"{choice.length}")
         heat_words[language] = say(language, "alt.positions", rows=len(rows), columns=d_model)
         wave_words[language] = say(language, "alt.waves", dimensions=", ".join(map(str, dims)), rows=choice.length)

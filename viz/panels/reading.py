@@ -42,31 +42,39 @@ def words(tokens: Sequence[str], log_probs: Sequence[float]) -> list[dict[str, o
     """Tokens joined to words for reading; a word's probability is the product of its pieces'.
 
     Each word: text, probability, spaced (a space stands before it), special (the end token), mark (punctuation only),
-    pieces [{token, probability}].
+    pieces [{token, probability}]. The product of all words' probabilities is that of the translation.
     """
     out: list[dict[str, object]] = []
     previous = ""
+    spaces: list[dict[str, object]] = []  # pieces that are only a space, before the word they belong to
     for token, log_prob in zip(tokens, log_probs, strict=True):
         byte = _BYTE_PIECE.fullmatch(token)
         shown = (byte[1] if byte else token).replace(SPACE, "")
         probability = math.exp(min(0.0, log_prob))
-        if out and _joins(token, previous):
+        piece = {"token": token, "probability": probability}
+        if not shown:
+            spaces.append(piece)
+        elif out and not spaces and _joins(token, previous):
             word = out[-1]
             word["text"] += "" if byte else shown
             word["probability"] *= probability
+            word["pieces"].append(piece)
         else:
             word = {
                 "text": shown,
-                "probability": probability,
-                "spaced": token.startswith(SPACE) and bool(out),
+                "probability": math.prod(space["probability"] for space in spaces) * probability,
+                "spaced": bool(out) and (bool(spaces) or token.startswith(SPACE)),
                 "special": token in SPECIALS,
-                "mark": bool(shown) and not any(unicodedata.category(char)[0] in "LMNS" for char in shown),
-                "pieces": [],
+                "mark": not any(unicodedata.category(char)[0] in "LMNS" for char in shown),
+                "pieces": [*spaces, piece],
             }
             out.append(word)
-        word["pieces"].append({"token": token, "probability": probability})
+            spaces = []
         previous = token
-    return [word for word in out if word["text"]]
+    if spaces and out:  # a translation cut off after a space
+        out[-1]["probability"] *= math.prod(space["probability"] for space in spaces)
+        out[-1]["pieces"] += spaces
+    return out
 
 
 def result_value(run: Run) -> dict[str, object]:
