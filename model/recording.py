@@ -45,7 +45,7 @@ def load_run(path: str | Path) -> tuple[Translation, AttentionTrace]:
     except FileNotFoundError:
         raise CheckpointMissingError(path.name) from None
     except Exception as error:  # a damaged archive makes zipfile, its decompressors, numpy and json raise nearly anything
-        raise CheckpointCorruptError(path.name, f"it is damaged or no recorded run: {error}") from error
+        raise CheckpointCorruptError(path.name, "it is damaged or no recorded run") from error
     return translation, trace
 
 

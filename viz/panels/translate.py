@@ -76,16 +76,29 @@ def force(runs: RunCache, text: str, given: str, store: object) -> tuple[Any, An
     return show_run(runs, request, store)
 
 
-def draw(runs: RunCache, result: object, store: object) -> tuple[Any, Any, Any]:
-    """Another map of the run on the screen. Never runs the model: if the run has left the cache, the page is told to ask again."""
+def answer(runs: RunCache, text: str, given: str, store: object) -> tuple[Any, Any, Any]:
+    """`translate` or `force`, as the page wants. One event for both, so that the last one asked for is the last one answered."""
+    if as_mapping(store).get("forced") is True:
+        return force(runs, text, given, store)
+    return translate(runs, text, store)
+
+
+def draw(runs: RunCache, result: object, store: object, message: object = None) -> tuple[Any, Any, Any]:
+    """Another map of the run on the screen. Never runs the model: if the run has left the cache, the page is told to ask again.
+
+    message: what the notice says now. A drawing that works takes back only the complaint of one that did not.
+    """
     try:
         run = runs.find(Request.from_page(as_mapping(result).get("request")))
         if run is None:
             return gr.skip(), {**as_mapping(result), "stale": time.time()}, gr.skip()
         choice = MapChoice.from_page(store, run.trace)
-        return None, gr.skip(), map_view(run, choice, (language_of(store),))
+        drawn = map_view(run, choice, (language_of(store),))
     except Exception as error:
-        return notice(error), gr.skip(), gr.skip()
+        return {**notice(error), "about": "draw"}, gr.skip(), gr.skip()
+    if as_mapping(message).get("about") != "draw":
+        return gr.skip(), gr.skip(), drawn
+    return notice(runs.problem) if runs.problem else None, gr.skip(), drawn
 
 
 # --- layout ---
@@ -182,22 +195,18 @@ def build(runs: RunCache, bridge: gr.HTML, targets: tuple[str, ...]) -> gr.HTML:
         static_block(_MAP_OPTIONS, "atlas.mapControls(element)", "map-options")
         static_block(_MAP_FOOT, "atlas.mapWords(element)", "map-foot")
 
-    def on_translate(text: str, store: dict) -> tuple[Any, Any, Any]:
-        return translate(runs, text, store)
+    def on_translate(text: str, own: str, store: dict) -> tuple[Any, Any, Any]:
+        return answer(runs, text, own, store)
 
-    def on_force(text: str, own: str, store: dict) -> tuple[Any, Any, Any]:
-        return force(runs, text, own, store)
-
-    def on_draw(shown: dict, store: dict) -> tuple[Any, Any, Any]:
-        return draw(runs, shown, store)
+    def on_draw(shown: dict, store: dict, said: dict | None) -> tuple[Any, Any, Any]:
+        return draw(runs, shown, store, said)
 
     quiet = {"show_progress": "hidden", "trigger_mode": "always_last", "api_visibility": "private"}
     shown = [message, result, picture]
     model_events = {"concurrency_id": "model", "concurrency_limit": 1, **quiet}
     events = {
-        "translate": bridge.translate(on_translate, [sentence, bridge], shown, **model_events),
-        "force": bridge.force(on_force, [sentence, given, bridge], shown, **model_events),
-        "draw": bridge.draw(on_draw, [result, bridge], shown, concurrency_id="draw", concurrency_limit=8, **quiet),
+        "translate": bridge.translate(on_translate, [sentence, given, bridge], shown, **model_events),
+        "draw": bridge.draw(on_draw, [result, bridge, message], shown, concurrency_id="draw", concurrency_limit=8, **quiet),
     }
     for name, event in events.items():
         report_end(event, name)

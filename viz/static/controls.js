@@ -31,12 +31,14 @@
     });
   };
 
-  /* A message area: {code, params} from Python or from here, worded in the current language. Returns the function that shows one. */
-  atlas.notice = (element, props, watch) => {
+  /* A message area: {code, params} from Python or from here, worded in the current language. Returns the function that shows
+   * another one for the time being (null: back to Python's). `onShow` gets each one that shows, or null. */
+  atlas.notice = (element, props, watch, onShow = () => {}) => {
     const area = element.querySelector("[role=alert]");
     let problem = props.value || null;
     const show = () => {
       area.hidden = !problem;
+      onShow(problem);
       if (!problem) return area.replaceChildren();
       const key = atlas.has(`error.${problem.code}`) ? `error.${problem.code}` : "error.unexpected";
       const params = {...problem.params};
@@ -44,10 +46,10 @@
       area.textContent = atlas.say(key, params);
     };
     const complain = (next) => {
-      problem = next;
+      problem = next || props.value || null;
       show();
     };
-    watch("value", () => complain(props.value || null));
+    watch("value", () => complain(null));
     atlas.onChange(["lang"], show);
     show();
     return complain;

@@ -176,3 +176,73 @@ atlas.header = (element) => {
   show();
   atlas.whenPresent("#tabs [role=tab]", atlas.applyForeign);
 };
+
+/* Requests under way: what is running, whether it is slow, and whether the server is there at all.
+ *
+ * Of each kind of request at most one runs and one waits, the last (Gradio's trigger_mode "always_last"), so we count no further.
+ */
+(() => {
+  const SLOW = 350; // ms until the progress line shows
+  const ALIVE_EVERY = 1500; // ms between questions to the server while an answer is awaited
+  const underWay = {};
+  const settledListeners = [];
+  const idle = () => Object.values(underWay).every((count) => !count);
+  let slowTimer = 0;
+  let aliveTimer = 0;
+  let unanswered = false; // the last request got no answer, and the notice says so
+
+  atlas.begin = (event) => {
+    if (idle()) {
+      slowTimer = setTimeout(() => document.body.classList.add("atlas-working"), SLOW);
+      watchServer();
+    }
+    underWay[event] = Math.min(2, (underWay[event] || 0) + 1);
+    atlas.send(event);
+  };
+  const settled = (event, left) => {
+    underWay[event] = Math.max(0, left);
+    if (idle()) rest();
+  };
+  const rest = () => {
+    clearTimeout(slowTimer);
+    clearTimeout(aliveTimer);
+    document.body.classList.remove("atlas-working");
+    setTimeout(() => idle() && settledListeners.forEach((listener) => listener()), 50); // when the answer has reached the components
+  };
+  /* Gradio calls one of these when an event has ended. Handlers of ours do not fail (they answer with a message), so a failure
+   * means that the server was full. If the connection breaks it calls neither. */
+  atlas.succeeded = (event) => {
+    const complained = unanswered;
+    unanswered = false;
+    if (complained) atlas.complain(null);
+    settled(event, underWay[event] - 1);
+  };
+  const noAnswer = (code) => {
+    unanswered = true;
+    atlas.complain({code, params: {}});
+  };
+  atlas.failed = (event) => {
+    settled(event, 0);
+    noAnswer("busy");
+  };
+  atlas.onSettled = (listener) => settledListeners.push(listener);
+  atlas.isUnanswered = () => unanswered || !idle();
+
+  /* A slow answer and no server look alike from here, so while we wait we ask for something that costs nothing. Only refusals count,
+   * two in a row; a server that takes its time is left alone. Gradio then tries to reconnect and reloads the page when it can. */
+  const {root = "", api_prefix: prefix = "/gradio_api"} = window.gradio_config || {};
+  const isAlive = () => fetch(`${root}${prefix}/app_id`, {cache: "no-store"}).then((answer) => answer.ok, () => false);
+  const watchServer = () => {
+    clearTimeout(aliveTimer);
+    let refusals = 0;
+    const ask = async () => {
+      refusals = (await isAlive()) ? 0 : refusals + 1;
+      if (idle()) return;
+      if (refusals < 2) return (aliveTimer = setTimeout(ask, refusals ? ALIVE_EVERY / 2 : ALIVE_EVERY));
+      Object.keys(underWay).forEach((event) => (underWay[event] = 0));
+      noAnswer("lost");
+      rest();
+    };
+    aliveTimer = setTimeout(ask, ALIVE_EVERY);
+  };
+})();

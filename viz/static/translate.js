@@ -1,70 +1,45 @@
 /* Part 4: the Translate tab. The sentence box, its options, the translation, and the choice of map.
  *
- * Flow: the visitor stops typing -> send("translate") -> Python answers with a result (value of #result) and a figure (#map).
- * Choosing another kind, layer or head -> send("draw") -> a figure. An error fills #notice and leaves everything else as it was.
+ * Flow: the visitor stops typing -> begin("translate") -> Python answers with a result (value of #result) and a figure (#map).
+ * Choosing another kind, layer or head -> begin("draw") -> a figure. An error fills #notice and leaves everything else as it was.
  */
 (() => {
-  const {state, set, onChange, say, has, make, send} = atlas;
+  const {state, set, onChange, say, has, make, begin} = atlas;
   const TYPING_PAUSE = 400; // ms
-  const SLOW = 350; // ms until the progress line shows
 
-  Object.assign(state, {target: null, beam_size: 4, kind: "cross", layer: null, head: "mean", rows: "predicted"});
+  Object.assign(state, {target: null, beam_size: 4, kind: "cross", layer: null, head: "mean", rows: "predicted", forced: false});
 
-  /* ---- what is on the screen now, and requests under way ---- */
+  /* ---- what is on the screen now ---- */
   let result = null;
-  let slowTimer = 0;
   const resultListeners = new Set();
   atlas.onResult = (listener) => resultListeners.add(listener);
   atlas.result = () => result;
 
-  /* Of each kind of request at most one runs and one waits, the last (Gradio's trigger_mode "always_last"); so we count no further. */
-  const underWay = {};
-  const idle = () => Object.values(underWay).every((count) => !count);
-  const begin = (event) => {
-    if (idle()) slowTimer = setTimeout(() => document.body.classList.add("atlas-working"), SLOW);
-    underWay[event] = Math.min(2, (underWay[event] || 0) + 1);
-    send(event);
+  /* A translation of the model's and one of the visitor's are one kind of request, told apart by `forced`: so the last one asked for
+   * replaces whichever was waiting, and its answer comes last. */
+  const run = (forced) => {
+    translateSoon.cancel();
+    state.forced = forced;
+    atlas.begin("translate");
   };
-  /* Gradio calls one of these when an event has ended. Handlers of ours do not fail (they answer with a message), so a failure
-   * means that the server was full or is gone. */
-  const settled = (event, left) => {
-    underWay[event] = Math.max(0, left);
-    if (!idle()) return;
-    clearTimeout(slowTimer);
-    document.body.classList.remove("atlas-working");
-    setTimeout(catchUp, 50); // when the answer has reached the components
-  };
+  const runAgain = () => run(result?.badge === "given");
+
   /* Answers can cross: a head picked while a translation was under way was drawn for the old one. If the map is not what is chosen
    * now, ask for it again, but not for ever. */
   let tries = 0;
-  const catchUp = () => {
+  atlas.onSettled(() => {
     const shown = atlas.shown.map;
-    if (!idle() || !result || !shown) return;
+    if (!result || !shown || atlas.isUnanswered()) return;
     const of = (run, from, lang) => JSON.stringify([run, from.kind, from.layer, from.head, from.rows, lang]);
     const lang = shown.languages.includes(state.lang) ? state.lang : null;
     if (of(shown.request, shown, lang) === of(result.request, state, state.lang)) tries = 0;
-    else if (tries++ < 2) begin("draw");
-  };
-  let unanswered = false;
-  atlas.succeeded = (event) => {
-    settled(event, underWay[event] - 1);
-    if (unanswered) atlas.complain(null);
-    unanswered = false;
-  };
-  atlas.failed = (event) => {
-    settled(event, 0);
-    unanswered = true;
-    atlas.complain({code: "busy", params: {}});
-  };
-  atlas.begin = begin;
+    else if (tries++ < 2) atlas.begin("draw");
+  });
 
   /* ---- the sentence ---- */
   let box = null;
-  const translateSoon = atlas.debounce(TYPING_PAUSE, () => begin("translate"));
-  const translateNow = () => {
-    translateSoon.cancel();
-    begin("translate");
-  };
+  const translateNow = () => run(false);
+  const translateSoon = atlas.debounce(TYPING_PAUSE, translateNow);
   /* Writes into Gradio's text box the way a keyboard would, so that Gradio knows it too. */
   const write = (area, value) => {
     Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, "value").set.call(area, value);
@@ -119,7 +94,7 @@
         (beam_size) => set({beam_size}));
     };
     onChange(["lang", "target", "beam_size"], show);
-    onChange(["target", "beam_size"], () => begin(result?.badge === "given" ? "force" : "translate"));
+    onChange(["target", "beam_size"], runAgain);
     atlas.applyText(element);
     show();
   };
@@ -160,7 +135,7 @@
   };
   atlas.resultView = (element, props, watch) => {
     const take = () => {
-      if (props.value?.stale) return begin(props.value.badge === "given" ? "force" : "translate"); // the server has let it go
+      if (props.value?.stale) return runAgain(); // the server has let it go
       result = props.value || null;
       fit();
       showResult(element);
@@ -178,7 +153,7 @@
     area.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
       event.preventDefault();
-      begin("force");
+      run(true);
     });
   });
   atlas.givenToggle = (element) => {
@@ -191,7 +166,7 @@
     atlas.applyText(element);
   };
   atlas.givenView = (element) => {
-    element.querySelector("[data-show]").addEventListener("click", () => begin("force"));
+    element.querySelector("[data-show]").addEventListener("click", () => run(true));
     element.querySelector("[data-back]").addEventListener("click", translateNow);
     const show = () => {
       element.querySelector("[data-back]").hidden = result?.badge !== "given";

@@ -160,5 +160,6 @@ TEXT = {
     "error.no_model": "No model is loaded, so nothing can be translated. The pictures below are recorded.",
     "error.unexpected": "Something went wrong on the server. Your text is still here; try again or change it.",
     "error.busy": "The server did not answer: it may be busy or gone. Your text is still here; try again in a moment.",
+    "error.lost": "The server does not answer. Your text is still here; the page connects again by itself once the server is back.",
     "error.plotly": "The drawing script could not be loaded, so there are no pictures. Reload the page.",
 }
