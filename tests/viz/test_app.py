@@ -94,7 +94,7 @@ def test_the_head_cannot_be_closed_by_a_text() -> None:
 def test_every_event_that_runs_the_model_shares_one_slot() -> None:
     demo = app.build_app(TRANSLATOR, recorded_run(TRANSLATOR))
     by_name = {fn.name: fn for fn in demo.fns.values()}
-    for name in ("on_translate", "on_force", "translate_endpoint", "attention_endpoint"):
+    for name in ("on_translate", "translate_endpoint", "attention_endpoint"):
         assert by_name[name].concurrency_id == "model" and by_name[name].concurrency_limit == 1
     assert by_name["on_draw"].concurrency_id == "draw"
     assert demo.max_size == 48 if hasattr(demo, "max_size") else demo._queue.max_size == 48

@@ -84,7 +84,7 @@ def test_draw_takes_the_run_on_the_screen_and_never_runs_the_model(runs: RunCach
     _, result, _ = translate.translate(runs, "I love you.", STORE)
     calls = runs.translator.calls
     message, same, view = translate.draw(runs, result, STORE | {"kind": "encoder_self", "layer": 2, "head": 3})
-    assert message is None and same == SKIP and drawn(view)["layout"]["meta"]["kind"] == "encoder_self"
+    assert message == SKIP and same == SKIP and drawn(view)["layout"]["meta"]["kind"] == "encoder_self"
     assert runs.translator.calls == calls
 
     gone = RunCache(runs.translator)  # what was on the screen has left the cache: the page is asked to send it again
@@ -107,7 +107,26 @@ def test_without_a_model_every_handler_says_why() -> None:
     assert message["code"] == "checkpoint_corrupt" and message["params"]["path"] == "model.safetensors"
     assert positions.draw(runs, None, STORE)[0]["code"] == "checkpoint_corrupt"
     shown = translate.result_value(runs.recorded)
-    assert translate.draw(runs, shown, STORE)[0] is None
+    assert translate.draw(runs, shown, STORE, message)[0] == SKIP  # the recorded run can be looked at, and there is still no model
+    failed = translate.draw(runs, shown, STORE | {"layer": 99}, message)[0]
+    assert translate.draw(runs, shown, STORE, failed)[0] == message
+
+
+def test_a_drawing_takes_back_only_the_complaint_of_a_drawing(runs: RunCache) -> None:
+    shown = translate.result_value(runs.recorded)
+    empty = translate.translate(runs, "", STORE)[0]
+    assert translate.draw(runs, shown, STORE, empty)[0] == SKIP
+    impossible = translate.draw(runs, shown, STORE | {"layer": 99}, empty)[0]
+    assert impossible["code"] == "invalid_setting"
+    assert translate.draw(runs, shown, STORE, impossible)[0] is None
+    assert translate.draw(runs, shown, STORE, None)[0] == SKIP and translate.draw(runs, shown, STORE, "x")[0] == SKIP
+
+
+def test_one_event_answers_for_both_kinds_of_translation(runs: RunCache) -> None:
+    assert translate.answer(runs, "I love you.", "Je vous aime.", STORE)[1]["badge"] == "live"
+    assert translate.answer(runs, "I love you.", "Je vous aime.", STORE | {"forced": True})[1]["badge"] == "given"
+    assert translate.answer(runs, "I love you.", "", STORE | {"forced": True})[0]["code"] == "empty_given"
+    assert translate.answer(runs, "I love you.", "", None)[0]["code"] == "invalid_setting"
 
 
 # --- positions ---

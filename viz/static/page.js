@@ -214,12 +214,12 @@ atlas.header = (element) => {
   atlas.succeeded = (event) => {
     const complained = unanswered;
     unanswered = false;
-    if (complained) atlas.complain(null);
+    if (complained) atlas.complain?.(null);
     settled(event, underWay[event] - 1);
   };
   const noAnswer = (code) => {
     unanswered = true;
-    atlas.complain({code, params: {}});
+    atlas.complain?.({code, params: {}});
   };
   atlas.failed = (event) => {
     settled(event, 0);
@@ -230,19 +230,45 @@ atlas.header = (element) => {
 
   /* A slow answer and no server look alike from here, so while we wait we ask for something that costs nothing. Only refusals count,
    * two in a row; a server that takes its time is left alone. Gradio then tries to reconnect and reloads the page when it can. */
-  const {root = "", api_prefix: prefix = "/gradio_api"} = window.gradio_config || {};
-  const isAlive = () => fetch(`${root}${prefix}/app_id`, {cache: "no-store"}).then((answer) => answer.ok, () => false);
+  const isAlive = () => {
+    const {root = "", api_prefix: prefix = "/gradio_api"} = window.gradio_config || {};
+    return fetch(`${root}${prefix}/app_id`, {cache: "no-store"}).then((answer) => answer.ok, () => false);
+  };
+  let watch = 0;
   const watchServer = () => {
-    clearTimeout(aliveTimer);
+    const mine = ++watch;
     let refusals = 0;
     const ask = async () => {
       refusals = (await isAlive()) ? 0 : refusals + 1;
-      if (idle()) return;
+      if (idle() || mine !== watch) return;
       if (refusals < 2) return (aliveTimer = setTimeout(ask, refusals ? ALIVE_EVERY / 2 : ALIVE_EVERY));
       Object.keys(underWay).forEach((event) => (underWay[event] = 0));
       noAnswer("lost");
       rest();
     };
+    clearTimeout(aliveTimer);
     aliveTimer = setTimeout(ask, ALIVE_EVERY);
   };
+
+  /* When Gradio reloads the page after a lost connection, what the visitor wrote and chose comes back. It is kept in this tab alone,
+   * over this one reload, and only if an answer was still awaited. A page inside a frame may be denied the store: then it starts anew. */
+  const KEY = "attention-atlas";
+  const keepers = [];
+  atlas.keep = (keeper) => keepers.push(keeper);
+  window.addEventListener("pagehide", () => {
+    if (!atlas.isUnanswered()) return;
+    try {
+      sessionStorage.setItem(KEY, JSON.stringify(Object.assign({}, ...keepers.map((keeper) => keeper()))));
+    } catch {}
+  });
+  const recall = () => {
+    try {
+      const kept = JSON.parse(sessionStorage.getItem(KEY));
+      sessionStorage.removeItem(KEY);
+      return performance.getEntriesByType("navigation")[0]?.type === "reload" ? kept : null;
+    } catch {
+      return null;
+    }
+  };
+  atlas.kept = recall();
 })();

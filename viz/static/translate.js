@@ -8,6 +8,14 @@
   const TYPING_PAUSE = 400; // ms
 
   Object.assign(state, {target: null, beam_size: 4, kind: "cross", layer: null, head: "mean", rows: "predicted", forced: false});
+  const CHOICES = ["target", "beam_size", "kind", "layer", "head", "rows", "forced"];
+  const {kept} = atlas;
+  if (kept) CHOICES.forEach((name) => (state[name] = kept[name]));
+  const area = (id) => document.querySelector(`#${id} textarea`);
+  const written = (id) => area(id)?.value ?? "";
+  atlas.keep(() => ({
+    ...Object.fromEntries(CHOICES.map((name) => [name, state[name]])), sentence: written("sentence"), given: written("given"),
+  }));
 
   /* ---- what is on the screen now ---- */
   let result = null;
@@ -74,7 +82,7 @@
   const languageName = (code) => (has(`target.${code}`) ? say(`target.${code}`) : code);
   atlas.options = (element, props) => {
     const {examples, targets, beams} = props.value;
-    if (!state.target) state.target = targets[0];
+    if (!targets.includes(state.target)) state.target = targets[0];
     const list = element.querySelector("[data-examples]");
     examples.forEach((example) => {
       const button = make("button", "example", example);
@@ -154,6 +162,12 @@
       if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
       event.preventDefault();
       run(true);
+    });
+    if (kept) setTimeout(() => { // when Gradio listens to its boxes
+      write(box, kept.sentence);
+      write(area, kept.given);
+      if (kept.given) document.querySelector("#given-toggle button[aria-expanded=false]")?.click();
+      run(kept.forced);
     });
   });
   atlas.givenToggle = (element) => {
