@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Ignored, Open, figure, wait_for_words, wait_until_drawn
+import app
+from model.errors import CheckpointMissingError
+from tests.browser.conftest import Ignored, Open, figure, serve, wait_for_words, wait_until_drawn
 from tests.viz.fakes import FakeTranslator
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -150,3 +154,63 @@ def test_a_drawing_leaves_a_message_that_still_holds(open_page: Open) -> None:
     wait_until_drawn(page, before)
     page.wait_for_timeout(300)
     expect(alert).to_contain_text("nothing to translate")
+
+
+def test_an_old_translation_under_new_text_is_dimmed_and_says_whose_it_is(open_page: Open) -> None:
+    page = open_page()
+    words, heading = page.locator("#result .words"), page.locator("#map-head h2")
+    type_sentence(page, "word " * 1000)
+    expect(page.locator("#notice [role=alert]")).to_contain_text("1002 tokens")
+    expect(words).to_have_css("opacity", "0.45")
+    expect(page.locator("#map .plot-frame")).to_have_css("opacity", "0.45")
+    expect(page.locator("#result .place")).to_have_text("French · belongs to “I am a student.”")
+    expect(page.locator("#result .place")).to_be_visible()
+    expect(heading).to_have_text("Cross-attention · layer 1 · mean of 3 heads · belongs to “I am a student.”")
+    page.locator("[data-lang=zh]").click()
+    expect(page.locator("#result .place")).to_have_text("法语 · 属于“I am a student.”")
+    page.locator("[data-lang=en]").click()
+    type_sentence(page, "I love you.")
+    wait_for_words(page, "aime")
+    expect(words).to_have_css("opacity", "1")
+    expect(page.locator("#result .place")).to_have_count(0)
+    expect(heading).not_to_contain_text("belongs")
+
+    # a message that is not about this text dims nothing
+    page.locator("#given-toggle button").click()
+    page.locator("[data-show]").click()
+    expect(page.locator("#notice [role=alert]")).to_contain_text("Write a translation first")
+    expect(words).to_have_css("opacity", "1")
+    expect(page.locator("#result .place")).to_have_text("French")
+
+
+@pytest.mark.parametrize("problem", [CheckpointMissingError("config.json"), None])
+def test_without_a_run_nothing_is_said_about_a_map(open_page: Open, problem: CheckpointMissingError | None) -> None:
+    demo = app.build_app(None if problem else FakeTranslator(), None, problem)
+    try:
+        page = open_page(url=serve(demo), picture=False)
+        expect(page.locator("#map-area")).to_be_hidden()
+        assert "null" not in page.locator("#map-area").text_content()
+        assert page.locator("#map-foot .caption").text_content() == ""
+        if problem:
+            expect(page.locator("#notice [role=alert]")).to_contain_text("config.json is missing")
+            expect(page.locator("#result .words")).to_have_text("")
+            return
+        type_sentence(page, "I love you.")  # a model without the recorded example: the first answer brings the map
+        page.wait_for_selector("#map .main-svg")
+        expect(page.locator("#map-head h2")).to_have_text("Cross-attention · layer 1 · mean of 3 heads")
+    finally:
+        demo.close()
+
+
+def test_a_probability_is_never_rounded_to_a_certainty(open_page: Open, translator: FakeTranslator, monkeypatch) -> None:
+    quick = translator.translate
+    probabilities = (0.9996, 0.99949, 0.996, 0.9949, 0.004)
+
+    def translate(*args: object, **kwargs: object) -> object:
+        return replace(quick(*args, **kwargs), token_log_probs=tuple(map(math.log, probabilities)))
+
+    monkeypatch.setattr(translator, "translate", translate)
+    page = open_page()
+    type_sentence(page, "How sure is it")
+    wait_for_words(page, "hOWSURE")
+    assert page.locator("#result .word:not(.special) .word-probability").all_text_contents() == ["100%", "99.9%", "99.6%", "99%"]

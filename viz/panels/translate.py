@@ -183,10 +183,11 @@ def build(runs: RunCache, bridge: gr.HTML, targets: tuple[str, ...]) -> gr.HTML:
         )
         choices = {"examples": list(EXAMPLES), "targets": list(targets), "beams": list(BEAM_SIZES)}
         static_block(_OPTIONS, "atlas.options(element, props)", "options", choices)
-        message = static_block(_NOTICE, "atlas.complain = atlas.notice(element, props, watch)", "notice", first_notice)
+        message = static_block(_NOTICE, "atlas.complain = atlas.notice(element, props, watch, atlas.onProblem)", "notice", first_notice)
         result = static_block(_RESULT, "atlas.resultView(element, props, watch)", "result", result_value(recorded) if recorded else None)
         static_block(_GIVEN_TOGGLE, "atlas.givenToggle(element)", "given-toggle")
         with gr.Column(elem_id="given-area"):
+            static_block('<p class="field-name" data-t="given.label"></p>', "atlas.applyText(element)", "given-label")
             given = gr.Textbox(label=say("en", "given.label"), show_label=False, container=False, lines=1, max_lines=4, elem_id="given")
             static_block(_GIVEN_BUTTONS, "atlas.givenView(element)", "given-buttons")
     with gr.Column(elem_id="map-area"):

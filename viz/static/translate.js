@@ -23,6 +23,26 @@
   atlas.onResult = (listener) => resultListeners.add(listener);
   atlas.result = () => result;
 
+  /* While a message stands, what is shown may belong to an earlier text: then it is dimmed and says whose it is. */
+  let problem = null;
+  const isOld = () => Boolean(problem && problem.about !== "draw" && result && box)
+    && (box.value !== result.request.text || state.target !== result.request.target);
+  const owner = () => {
+    const letters = [...result.request.text];
+    return say("status.belongs", {text: letters.length > 60 ? `${letters.slice(0, 60).join("").trimEnd()}…` : result.request.text});
+  };
+  const markListeners = new Set();
+  const mark = () => {
+    document.body.classList.toggle("atlas-old", isOld());
+    document.body.classList.toggle("atlas-no-run", !result);
+    markListeners.forEach((listener) => listener());
+  };
+  atlas.onProblem = (next) => {
+    problem = next;
+    mark();
+  };
+  onChange(["target"], mark);
+
   /* A translation of the model's and one of the visitor's are one kind of request, told apart by `forced`: so the last one asked for
    * replaces whichever was waiting, and its answer comes last. */
   const run = (forced) => {
@@ -70,7 +90,10 @@
       composing = false;
       translateSoon();
     });
-    area.addEventListener("input", () => composing || translateSoon());
+    area.addEventListener("input", () => {
+      if (problem) mark();
+      if (!composing) translateSoon();
+    });
     area.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
       event.preventDefault();
@@ -108,7 +131,12 @@
   };
 
   /* ---- the translation ---- */
-  const percent = (p) => (p < 0.01 ? "<1%" : `${Math.round(p * 100)}%`);
+  /* Never rounded to a certainty: 100% is said only of what is 1 within half a tenth of a percent. */
+  const percent = (p) => {
+    if (p < 0.01) return "<1%";
+    if (p >= 0.9995) return "100%";
+    return p < 0.995 ? `${Math.round(p * 100)}%` : `${(Math.floor(p * 1000) / 10).toFixed(1)}%`;
+  };
   const wordNode = (word, index, all) => {
     const next = all[index + 1]; // the gap belongs to the word before it, so that no line begins with one
     const node = make("span", `word${word.special ? " special" : ""}${next?.spaced || next?.special ? " gap" : ""}`);
@@ -122,21 +150,27 @@
     node.title = word.pieces.map((piece) => say("result.probability", {token: piece.token, value: piece.probability.toFixed(4)})).join("\n");
     return node;
   };
+  let drawnFor = null;
+  let drawnIn = null;
   const showResult = (element) => {
     const line = element.querySelector("[data-words]");
     const status = element.querySelector("[data-status]");
     if (!result) {
       element.querySelector("[data-language]").textContent = "";
-      line.replaceChildren(make("span", "faint", say("result.empty")));
+      line.replaceChildren(...(problem ? [] : [make("span", "faint", say("result.empty"))]));
       status.replaceChildren();
       return;
     }
-    element.querySelector("[data-language]").textContent = languageName(result.request.target);
+    const language = languageName(result.request.target);
+    atlas.fill(element.querySelector("[data-language]"), language);
     line.lang = {fra: "fr", cmn: "zh-CN", deu: "de", spa: "es"}[result.request.target] || "";
-    line.replaceChildren(...result.words.map(wordNode));
+    if (drawnFor !== result || drawnIn !== state.lang) line.replaceChildren(...result.words.map(wordNode));
+    [drawnFor, drawnIn] = [result, state.lang];
     const badge = make("span", `badge ${result.badge}`, say(`status.${result.badge}`));
     badge.title = say(`status.${result.badge}.help`);
-    const facts = [badge, make("span", "", say("status.log_prob", {value: result.log_prob.toFixed(2).replace("-", "−")}))];
+    /* The message above has taken the place of the language's name (atlas.css), so the name moves down here. */
+    const place = problem ? [make("span", "place", isOld() ? `${language} · ${owner()}` : language)] : [];
+    const facts = [...place, badge, make("span", "", say("status.log_prob", {value: result.log_prob.toFixed(2).replace("-", "−")}))];
     if (result.badge !== "recorded") facts.push(make("span", "", say("status.seconds", {value: result.seconds.toFixed(2)})));
     if (!result.finished) facts.push(make("span", "", say("result.unfinished")));
     status.replaceChildren(...facts);
@@ -146,10 +180,11 @@
       if (props.value?.stale) return runAgain(); // the server has let it go
       result = props.value || null;
       fit();
-      showResult(element);
+      mark();
       resultListeners.forEach((listener) => listener());
     };
     onChange(["lang"], () => showResult(element));
+    markListeners.add(() => showResult(element));
     watch("value", take);
     atlas.applyText(element);
     take();
@@ -248,19 +283,21 @@
       element.dataset.kind = state.kind;
       element.querySelectorAll("[data-part]").forEach((node) => {
         const content = {
-          heading: () => say(`map.heading.${form}`, {kind, layer: state.layer, head: state.head, count: size.heads}),
+          heading: () => say(`map.heading.${form}`, {kind, layer: state.layer, head: state.head, count: size.heads})
+            + (isOld() ? ` · ${owner()}` : ""),
           caption: () => {
             const key = state.kind === "cross" ? `caption.cross.${state.rows}` : `caption.${state.kind}`;
             return say(key) + (state.head === "max" ? ` ${say("caption.max")}` : "");
           },
           paragraph: () => say(`more.${state.kind}`),
         }[node.dataset.part];
-        if (content) atlas.fill(node, content());
+        if (content) atlas.fill(node, result ? content() : "");
       });
       element.querySelectorAll("[data-mask]").forEach((node) => (node.hidden = state.kind !== "decoder_self"));
     };
     onChange(["lang", "kind", "layer", "head", "rows"], show);
     resultListeners.add(show);
+    markListeners.add(show);
     atlas.applyText(element);
     show();
   };

@@ -37,7 +37,7 @@ TEXT = {
     "status.given.help": "The translation was given, not decoded: the model only says how likely it finds each token.",
     "status.log_prob": "log-probability {value}",
     "status.seconds": "{value} s",
-    "status.working": "translating…",
+    "status.belongs": "belongs to “{text}”",
     # Translate: a translation of one's own
     "given.summary": "Try your own translation",
     "given.help": "Write any translation. The model reads it word by word and shows how likely it finds each token and where it looks.",
@@ -126,11 +126,8 @@ TEXT = {
     "positions.pairs": "Pairs of dimensions to draw",
     "positions.pairs.help": "Every pair is the sine and the cosine of one angle.",
     "positions.pair": "{first} and {second}",
-    "positions.any": "Any pair",
     "positions.heatmap.label": "Positional encoding, position by dimension",
     "positions.waves.label": "Some dimensions as waves along the positions",
-    "positions.heatmap.heading": "Every position is a row of {d_model} numbers",
-    "positions.waves.heading": "Every dimension is a wave",
     "positions.heatmap.caption": "Each row is one position, each column one dimension. The left changes quickly from row to row, the right hardly at all: like the hands of many clocks.",
     "positions.heatmap.caption.halves": "Each row is one position, each column one dimension. The left half holds all sines, the right half all cosines; in both, waves get longer to the right.",
     "positions.waves.caption": "Low dimensions swing fast and tell neighbours apart; high dimensions swing slowly and tell far from near.",
@@ -147,7 +144,6 @@ TEXT = {
     "alt.positions": "Heat map of {rows} positions by {columns} dimensions, values from −1 to 1.",
     "alt.waves": "Curves of dimensions {dimensions} along {rows} positions, between −1 and 1.",
     # what can go wrong
-    "error.label": "Message",
     "error.empty_text": "There is nothing to translate yet. Type a sentence.",
     "error.empty_given": "Write a translation first, then ask for its maps.",
     "error.unusable_text": "Nothing readable is left of this text: it holds only control or invisible characters. Type a sentence in letters.",

@@ -38,7 +38,7 @@ TEXT = {
     "status.given.help": "译文是给定的，不是解码出来的：模型只说明它认为每个词元有多大可能。",
     "status.log_prob": "对数概率 {value}",
     "status.seconds": "{value} 秒",
-    "status.working": "正在翻译……",
+    "status.belongs": "属于“{text}”",
     # Translate: a translation of one's own
     "given.summary": "换成你自己的译文",
     "given.help": "写下任意译文。模型会逐个词元读过去，告诉你它认为每个词元有多大可能、读的时候在看哪里。",
@@ -127,11 +127,8 @@ TEXT = {
     "positions.pairs": "画哪几对维度",
     "positions.pairs.help": "每一对是同一个角的正弦和余弦。",
     "positions.pair": "{first} 和 {second}",
-    "positions.any": "任选一对",
     "positions.heatmap.label": "位置编码，位置 × 维度",
     "positions.waves.label": "几个维度沿位置的波形",
-    "positions.heatmap.heading": "每个位置是一行 {d_model} 个数",
-    "positions.waves.heading": "每个维度是一个波",
     "positions.heatmap.caption": "每一行是一个位置，每一列是一个维度。左边逐行变化很快，右边几乎不变：好像许多快慢不同的钟。",
     "positions.heatmap.caption.halves": "每一行是一个位置，每一列是一个维度。左半边全是正弦，右半边全是余弦；两边都是越往右波长越长。",
     "positions.waves.caption": "低维摆动快，用来分清相邻的位置；高维摆动慢，用来分清远近。",
@@ -147,7 +144,6 @@ TEXT = {
     "alt.positions": "热图，{rows} 个位置 × {columns} 个维度，数值在 −1 到 1 之间。",
     "alt.waves": "维度 {dimensions} 沿 {rows} 个位置的曲线，数值在 −1 到 1 之间。",
     # what can go wrong
-    "error.label": "提示",
     "error.empty_text": "还没有可以翻译的内容，请输入一句话。",
     "error.empty_given": "请先写下译文，再查看它的注意力。",
     "error.unusable_text": "这段文字里只有控制字符或不可见字符，没有可读的内容。请输入一句正常的话。",
