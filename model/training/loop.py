@@ -34,14 +34,14 @@ STATE_FILE = "state.pt"
 class TrainingSettings:
     """What a run is trained with. `last_step` and `cooldown_steps` may be changed on resume; the rate is a function of the step alone."""
 
-    batch_tokens: int = 4000
-    peak_rate: float = 1.2e-3
-    warmup_steps: int = 1000
+    batch_tokens: int = 4800
+    peak_rate: float = 1.5e-3
+    warmup_steps: int = 800
     last_step: int | None = None
-    cooldown_steps: int = 0
+    cooldown_steps: int = 2200
     smoothing: float = 0.1
     clip_norm: float = 1.0
-    snapshot_every: int = 1000
+    snapshot_every: int = 250
     keep_snapshots: int = 10
     seed: int = 0
     precision: str = "auto"
@@ -246,7 +246,8 @@ class Trainer:
 
     def describe(self) -> dict[str, object]:
         """Facts of the run for its folder and the model card."""
-        return {"config": asdict(self.model.config), "settings": asdict(self.settings), "sampling": asdict(self.epochs.sampling)}
+        settings = {"processes": self.world, **asdict(self.settings)}
+        return {"config": asdict(self.model.config), "settings": settings, "sampling": asdict(self.epochs.sampling)}
 
 
 def average_gradients(parameters: Sequence[Tensor], totals: Tensor) -> None:

@@ -30,6 +30,7 @@ VOCAB_SIZE = 420
 # Options of the commands that make a run last seconds.
 TINY_TRAINING = "--d-model 16 --num-heads 2 --encoder-layers 1 --decoder-layers 1 --d-ff 32 --batch-tokens 1500".split()
 TINY_TRAINING += "--warmup-steps 10 --peak-rate 3e-3 --snapshot-every 4 --device cpu --threads 1 --precision fp32".split()
+TINY_TRAINING += "--norm post --dropout 0.2 --source-alpha 0.3 --cooldown-steps 0".split()
 TINY_SCORING = "--beam-size 2 --limit 4".split()
 
 
