@@ -219,6 +219,14 @@ def test_the_last_of_many_quick_choices_is_drawn(open_page: Open, translator: Fa
     expect(page.locator("body.atlas-working")).to_have_count(0)
 
 
+def test_the_example_of_a_given_translation_is_in_the_target_language(open_page: Open) -> None:
+    page = open_page()
+    page.locator("#given-toggle button").click()
+    expect(page.locator("#given textarea")).to_have_attribute("placeholder", "Je suis étudiante.")
+    pick(page, "targets", "Chinese")
+    expect(page.locator("#given textarea")).to_have_attribute("placeholder", "我是一名学生。")
+
+
 def test_a_given_translation(open_page: Open) -> None:
     page = open_page()
     page.locator("#given-toggle button").click()

@@ -192,7 +192,12 @@
 
   /* ---- a translation of the visitor's own ---- */
   atlas.whenPresent("#given textarea", (area) => {
-    adoptBox(area, "given.label", "given.placeholder");
+    const showExample = () => {
+      const key = `given.placeholder.${state.target}`;
+      adoptBox(area, "given.label", has(key) ? key : "given.label");
+    };
+    onChange(["target"], showExample);
+    showExample();
     area.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
       event.preventDefault();

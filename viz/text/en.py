@@ -42,7 +42,9 @@ TEXT = {
     "given.summary": "Try your own translation",
     "given.help": "Write any translation. The model reads it word by word and shows how likely it finds each token and where it looks.",
     "given.label": "Your translation",
-    "given.placeholder": "Je suis étudiante.",
+    # an example in the target language
+    "given.placeholder.fra": "Je suis étudiante.",
+    "given.placeholder.cmn": "我是一名学生。",
     "given.show": "Show its maps",
     "given.back": "Back to the model's own",
     # Translate: the map

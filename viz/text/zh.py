@@ -43,7 +43,9 @@ TEXT = {
     "given.summary": "换成你自己的译文",
     "given.help": "写下任意译文。模型会逐个词元读过去，告诉你它认为每个词元有多大可能、读的时候在看哪里。",
     "given.label": "你的译文",
-    "given.placeholder": "Je suis étudiante.",
+    # an example in the target language
+    "given.placeholder.fra": "Je suis étudiante.",
+    "given.placeholder.cmn": "我是一名学生。",
     "given.show": "看它的注意力",
     "given.back": "回到模型的译文",
     # Translate: the map
