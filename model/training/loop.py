@@ -39,12 +39,15 @@ class TrainingSettings:
     warmup_steps: int = 800
     last_step: int | None = None
     cooldown_steps: int = 2200
+    decay: str = "root"
     smoothing: float = 0.1
     clip_norm: float = 1.0
     snapshot_every: int = 250
     keep_snapshots: int = 10
     seed: int = 0
     precision: str = "auto"
+    optimizer: str = "adam"
+    muon_rate: float = 4e-3  # peak rate of the matrices with optimizer="muon"; `peak_rate` is that of all else
 
 
 def autocast_dtype(precision: str, device: torch.device) -> torch.dtype:
@@ -57,6 +60,25 @@ def autocast_dtype(precision: str, device: torch.device) -> torch.dtype:
         return {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
     except KeyError:
         raise ValueError(f"precision must be auto, fp32 or bf16, not {precision!r}") from None
+
+
+def build_optimizers(model: Transformer, settings: TrainingSettings) -> list[torch.optim.Optimizer]:
+    """Adam(0.9, 0.98) for everything (2017, section 5.3), or with "muon" that method (Jordan et al. 2024) for the matrices inside the
+    layers and Adam for the rest. Each group holds its `peak_rate`. Raises ValueError for another word."""
+    fused = next(model.parameters()).device.type in ("cpu", "cuda")
+    parameters = list(model.parameters())
+    optimizers: list[torch.optim.Optimizer] = []
+    if settings.optimizer == "muon":
+        matrices = [p for layers in (model.encoder, model.decoder) for p in layers.parameters() if p.ndim == 2]
+        inside = {id(p) for p in matrices}
+        parameters = [p for p in parameters if id(p) not in inside]
+        group = {"params": matrices, "peak_rate": settings.muon_rate}
+        optimizers.append(torch.optim.Muon([group], lr=0.0, adjust_lr_fn="match_rms_adamw"))
+    elif settings.optimizer != "adam":
+        raise ValueError(f"optimizer must be adam or muon, not {settings.optimizer!r}")
+    group = {"params": parameters, "peak_rate": settings.peak_rate}
+    optimizers.append(torch.optim.Adam([group], lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=fused))
+    return optimizers
 
 
 def batch_loss(model: Transformer, batch: Batch, smoothing: float, dtype: torch.dtype) -> Tensor:
@@ -94,8 +116,7 @@ class Trainer:
             use_byte_dropout(self.model)
         # Dropout differs between processes, the initial weights do not.
         torch.manual_seed(settings.seed + self.rank)
-        fused = self.device.type in ("cpu", "cuda")
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=fused)
+        self.optimizers = build_optimizers(self.model, settings)
         encoded = sorted(encode_pairs(epochs.vocabulary, list(valid)), key=lambda item: len(item[1]))
         self.valid = [collate(items) for items in bucket(encoded, settings.batch_tokens, lambda item: max(map(len, item)))]
         self.step, self.epoch, self.next_batch, self.seconds, self.tokens = 0, 0, 0, 0.0, 0
@@ -108,7 +129,8 @@ class Trainer:
             return False
         state = torch.load(path, map_location=self.device, weights_only=True)
         self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)
         for name in ("step", "epoch", "next_batch", "seconds", "tokens"):
             setattr(self, name, state[name])
         if len(state["random"]) == self.world and state.get("device", "cpu") == self.device.type:
@@ -124,7 +146,7 @@ class Trainer:
         if not self.rank:
             self.folder.mkdir(parents=True, exist_ok=True)
             state = {name: getattr(self, name) for name in ("step", "epoch", "next_batch", "seconds", "tokens")}
-            state |= {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+            state |= {"model": self.model.state_dict(), "optimizers": [optimizer.state_dict() for optimizer in self.optimizers]}
             _replace(self.folder / STATE_FILE, state | {"random": random, "device": self.device.type})
         if self.world > 1:
             dist.barrier()
@@ -176,10 +198,12 @@ class Trainer:
         """One step of Adam on the mean loss per token of the batch (over all processes). Returns (summed loss, tokens)."""
         self.step += 1
         settings = self.settings
-        rate = learning_rate(self.step, settings.peak_rate, settings.warmup_steps, settings.last_step, settings.cooldown_steps)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        self.optimizer.zero_grad(set_to_none=True)
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate(
+                    self.step, group["peak_rate"], settings.warmup_steps, settings.last_step, settings.cooldown_steps, settings.decay
+                )
         loss = batch_loss(self.model, batch, settings.smoothing, self.dtype)
         loss.backward()
         totals = torch.tensor([loss.item(), batch.num_tokens, self._stop_asked], dtype=torch.float64)
@@ -190,7 +214,8 @@ class Trainer:
         scale = 1.0 / float(totals[1])
         torch._foreach_mul_([p.grad for p in parameters], scale)
         torch.nn.utils.clip_grad_norm_(parameters, settings.clip_norm)
-        self.optimizer.step()
+        for optimizer in self.optimizers:
+            optimizer.step()
         return float(totals[0]), int(totals[1])
 
     @torch.inference_mode()

@@ -53,10 +53,13 @@ def projected_loss(states: Tensor, weight: Tensor, labels: Tensor, smoothing: fl
     return _ProjectedLoss.apply(states, weight, labels, smoothing, dtype)
 
 
-def learning_rate(step: int, peak: float, warmup_steps: int, last_step: int | None = None, cooldown_steps: int = 0) -> float:
+def learning_rate(
+    step: int, peak: float, warmup_steps: int, last_step: int | None = None, cooldown_steps: int = 0, decay: str = "root"
+) -> float:
     """Rate of update `step` (from 1): linear warm-up to `peak`, then inverse square root (2017, equation 3, with
-    factor x d_model^-0.5 x warmup^-0.5 written as `peak`). Over the last `cooldown_steps` before `last_step` it falls linearly to zero."""
-    rate = peak * min(step / warmup_steps, (warmup_steps / step) ** 0.5)
+    factor x d_model^-0.5 x warmup^-0.5 written as `peak`), or with decay="none" flat. Over the last `cooldown_steps` before
+    `last_step` it falls linearly to zero."""
+    rate = peak * min(step / warmup_steps, (warmup_steps / step) ** 0.5 if decay == "root" else 1.0)
     if last_step is not None and cooldown_steps > 0:
         rate *= min(1.0, max(0.0, (last_step - step + 1) / cooldown_steps))
     return rate

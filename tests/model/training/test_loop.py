@@ -62,10 +62,10 @@ def test_it_learns_to_copy(vocabulary: spm.SentencePieceProcessor, tmp_path: Pat
     assert trainer.validate() < 0.1 * blind
 
 
-@pytest.mark.parametrize("stop", [1, 5, 13, 14])
-def test_a_resumed_run_equals_one_in_one_go(stop: int, vocabulary: spm.SentencePieceProcessor, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("stop", "optimizer"), [(1, "adam"), (5, "adam"), (5, "muon"), (13, "adam"), (14, "adam")])
+def test_a_resumed_run_equals_one_in_one_go(stop: int, optimizer: str, vocabulary: spm.SentencePieceProcessor, tmp_path: Path) -> None:
     """Bitwise, with dropout, augmentation and sampled segmentation on, from within an epoch, its last batch and its very end."""
-    settings = {"batch_tokens": 1500, "snapshot_every": 4}
+    settings = {"batch_tokens": 1500, "snapshot_every": 4, "optimizer": optimizer}
     whole = samples.make_trainer(vocabulary, tmp_path / "whole", **settings)
     assert len(whole.epochs.build(0, 0)) == 13
     whole.train(17)
@@ -81,8 +81,9 @@ def test_a_resumed_run_equals_one_in_one_go(stop: int, vocabulary: spm.SentenceP
     second.train(17)
     assert same_weights(whole, second)
     assert (second.step, second.epoch, second.next_batch, second.tokens) == (17, 1, 4, whole.tokens)
-    for one, other in zip(whole.optimizer.state.values(), second.optimizer.state.values(), strict=True):
-        assert all(torch.equal(one[key], other[key]) for key in one)
+    for wholes, seconds in zip(whole.optimizers, second.optimizers, strict=True):
+        for one, other in zip(wholes.state.values(), seconds.state.values(), strict=True):
+            assert all(torch.equal(one[key], other[key]) for key in one)
 
 
 def test_nothing_to_resume(vocabulary: spm.SentencePieceProcessor, tmp_path: Path) -> None:
@@ -215,6 +216,28 @@ def test_an_update_is_adam_on_the_mean_loss_with_the_norm_clipped(vocabulary: sp
             # Softmax does not feel a bias of the keys: its gradient is rounding, of which Adam makes full steps.
             if not name.endswith("k_proj.bias"):
                 torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
+
+
+def test_muon_moves_the_matrices_of_the_layers_and_adam_the_rest(vocabulary: spm.SentencePieceProcessor, tmp_path: Path) -> None:
+    """With a rate of zero for one of the two, only the weights of the other move; a step of Muon has singular values of one kind."""
+    for still, moving in (("peak_rate", "muon_rate"), ("muon_rate", "peak_rate")):
+        rates = {still: 0.0, moving: 0.01}
+        trainer = samples.make_trainer(vocabulary, tmp_path, optimizer="muon", warmup_steps=1, cooldown_steps=0, **rates)
+        before = {name: p.detach().clone() for name, p in trainer.model.named_parameters()}
+        trainer.update(loop.collate(trainer.epochs.build(0, 0)[0]))
+        moved = {name for name, p in trainer.model.named_parameters() if not torch.equal(p, before[name])}
+        matrices = {name for name in before if name.startswith(("encoder.", "decoder.")) and name.endswith("weight") and "norm" not in name}
+        assert moved == (matrices if moving == "muon_rate" else set(before) - matrices)
+        if moving == "muon_rate":
+            name = "encoder.0.feed_forward.linear1.weight"
+            step = trainer.model.get_parameter(name) - before[name] * (1 - 0.01 * 0.1)
+            rms = step.detach().square().mean().sqrt()
+            assert rms == pytest.approx(0.01 * 0.2, rel=0.25)
+
+
+def test_an_unknown_optimizer_is_named(vocabulary: spm.SentencePieceProcessor, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="sgd"):
+        samples.make_trainer(vocabulary, tmp_path, optimizer="sgd")
 
 
 def test_validation_is_the_plain_cross_entropy(vocabulary: spm.SentencePieceProcessor, tmp_path: Path) -> None:
