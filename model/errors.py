@@ -112,3 +112,155 @@ class DeviceError(AtlasError):
 
     def __init__(self, device: str, detail: str) -> None:
         super().__init__(f"The device {device} cannot be used ({detail}).", device=device, detail=detail)
+
+
+class ModelIdError(AtlasError):
+    """What was typed is no hub id of the form owner/name (with @revision if wanted)."""
+
+    code = "model_id"
+
+    def __init__(self, model: object) -> None:
+        shown = _shown(model)
+        super().__init__(f"{shown!r} is no model id: write it as owner/name, such as Helsinki-NLP/opus-mt-en-de.", model=shown)
+
+
+class ModelNotAllowedError(AtlasError):
+    """The id is of an owner whose models are not loaded here."""
+
+    code = "model_not_allowed"
+
+    def __init__(self, model: str, allowed: Sequence[str]) -> None:
+        shown = _shown(model)
+        super().__init__(
+            f"{shown} is not loaded here, only models of {', '.join(allowed)}: choose one of those, or start again with "
+            f"ATLAS_ALLOW_MODELS={shown}.",
+            model=shown,
+            allowed=list(allowed),
+        )
+
+
+class HubUnreachableError(AtlasError):
+    """The hub did not answer, and the model is not (or not wholly) in the cache of this machine."""
+
+    code = "hub_unreachable"
+
+    def __init__(self, model: str, detail: str) -> None:
+        detail = detail[:200]
+        super().__init__(
+            f"{_shown(model)} is not on this machine and the hub cannot be reached ({detail}): check the network and try again, "
+            "or choose a model that is here.",
+            model=_shown(model),
+            detail=detail,
+        )
+
+
+class UnknownRepositoryError(AtlasError):
+    """The hub has no such repository, or hides it. It answers alike for both."""
+
+    code = "unknown_repository"
+
+    def __init__(self, model: str) -> None:
+        super().__init__(
+            f"The hub has no model {_shown(model)} that anybody may see: check its spelling (not every pair of languages exists).",
+            model=_shown(model),
+        )
+
+
+class UnknownRevisionError(AtlasError):
+    """The repository is there, the revision is not."""
+
+    code = "unknown_revision"
+
+    def __init__(self, model: str, revision: str) -> None:
+        super().__init__(
+            f"{_shown(model)} has no revision {_shown(revision)!r}: leave it out for the newest.",
+            model=_shown(model),
+            revision=_shown(revision),
+        )
+
+
+class GatedRepositoryError(AtlasError):
+    """The repository is there, but its owner lets in only those who asked."""
+
+    code = "gated_repository"
+
+    def __init__(self, model: str) -> None:
+        super().__init__(
+            f"The owner of {_shown(model)} lets in only those who asked: ask for access on its page and start again with your HF_TOKEN, "
+            "or choose another model.",
+            model=_shown(model),
+        )
+
+
+class WrongArchitectureError(AtlasError):
+    """config.json describes something other than a 2017 encoder-decoder that we can load. `found` says what."""
+
+    code = "wrong_architecture"
+
+    def __init__(self, found: object) -> None:
+        shown = _shown(found)
+        super().__init__(f"This model is of the kind {shown!r}: choose a Marian one (OPUS-MT), or one that was trained here.", found=shown)
+
+
+class UnsupportedModelError(AtlasError):
+    """A model of the right kind with a setting that the computation here does not have. `detail` names it."""
+
+    code = "unsupported_model"
+
+    def __init__(self, detail: str) -> None:
+        detail = detail[:200]
+        super().__init__(f"This model needs something that is not built here ({detail}): choose another model.", detail=detail)
+
+
+class DiskFullError(AtlasError):
+    """There is no room for the files of a model. Both numbers in MB (10^6 bytes)."""
+
+    code = "disk_full"
+
+    def __init__(self, needed: int, free: int) -> None:
+        super().__init__(
+            f"The disk has {free} MB left and the model needs {needed} MB: make room, or let HF_HOME name a folder on another disk.",
+            needed=needed,
+            free=free,
+        )
+
+
+class ModelTooLargeError(AtlasError):
+    """The model alone is larger than all models together may be. Both numbers in MB (10^6 bytes)."""
+
+    code = "model_too_large"
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(
+            f"The model takes {size} MB of memory and {limit} MB are set aside for models here: choose a smaller one, or start again "
+            "with a larger ATLAS_MODEL_MEMORY.",
+            size=size,
+            limit=limit,
+        )
+
+
+class OutOfMemoryError(AtlasError):
+    """The memory of the device ran out while the model was loaded. What was loaded before still works."""
+
+    code = "out_of_memory"
+
+    def __init__(self, device: str) -> None:
+        super().__init__(f"The memory of {device} ran out while the model was loaded: choose a smaller model.", device=device)
+
+
+class TooManyLoadsError(AtlasError):
+    """More models are being loaded at once than this machine takes on."""
+
+    code = "too_many_loads"
+
+    def __init__(self) -> None:
+        super().__init__("Many models are being loaded at this moment: try again in a minute, or choose one that is loaded.")
+
+
+class ModelNotLoadedError(AtlasError):
+    """A run was asked of a model that is not in memory: never loaded, or put away for others."""
+
+    code = "model_not_loaded"
+
+    def __init__(self, model: object) -> None:
+        super().__init__(f"The model {_shown(model)} is not in memory: load it (again) first.", model=_shown(model))

@@ -16,6 +16,19 @@ EXAMPLES = [
     (errors.CheckpointMissingError("config.json"), "checkpoint_missing", {"path": "config.json"}),
     (errors.CheckpointCorruptError("a.safetensors", "cut off"), "checkpoint_corrupt", {"path": "a.safetensors", "detail": "cut off"}),
     (errors.DeviceError("cuda:9", "there is one"), "device", {"device": "cuda:9", "detail": "there is one"}),
+    (errors.ModelIdError("a b"), "model_id", {"model": "a b"}),
+    (errors.ModelNotAllowedError("x/y", ("O", "P")), "model_not_allowed", {"model": "x/y", "allowed": ["O", "P"]}),
+    (errors.HubUnreachableError("O/m", "no route"), "hub_unreachable", {"model": "O/m", "detail": "no route"}),
+    (errors.UnknownRepositoryError("O/m"), "unknown_repository", {"model": "O/m"}),
+    (errors.UnknownRevisionError("O/m", "v9"), "unknown_revision", {"model": "O/m", "revision": "v9"}),
+    (errors.GatedRepositoryError("O/m"), "gated_repository", {"model": "O/m"}),
+    (errors.WrongArchitectureError("GPT2LMHeadModel"), "wrong_architecture", {"found": "GPT2LMHeadModel"}),
+    (errors.UnsupportedModelError("normalize_before"), "unsupported_model", {"detail": "normalize_before"}),
+    (errors.DiskFullError(312, 40), "disk_full", {"needed": 312, "free": 40}),
+    (errors.ModelTooLargeError(900, 500), "model_too_large", {"size": 900, "limit": 500}),
+    (errors.OutOfMemoryError("cuda:0"), "out_of_memory", {"device": "cuda:0"}),
+    (errors.TooManyLoadsError(), "too_many_loads", {}),
+    (errors.ModelNotLoadedError("O/m"), "model_not_loaded", {"model": "O/m"}),
 ]
 
 
@@ -40,8 +53,13 @@ def test_every_error_is_among_the_examples_and_has_its_own_code():
 
 @pytest.mark.parametrize(
     "error",
-    [errors.UnknownTargetError("x" * 5000, ["fra"]), errors.InvalidSettingError("seed", "9" * 5000, "a number")],
-    ids=["target", "setting"],
+    [
+        errors.UnknownTargetError("x" * 5000, ["fra"]),
+        errors.InvalidSettingError("seed", "9" * 5000, "a number"),
+        errors.ModelIdError("x" * 5000),
+        errors.ModelNotLoadedError("x" * 5000),
+    ],
+    ids=["target", "setting", "id", "model"],
 )
 def test_what_a_visitor_sent_is_not_echoed_at_length(error):
     assert len(str(error)) < 200
