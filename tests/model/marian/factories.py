@@ -1,4 +1,4 @@
-"""Whole Marian model folders with random weights, written file by file as OPUS-MT repositories hold them, and the reference that reads them."""
+"""Whole Marian model folders with random weights, written file by file as OPUS-MT repositories hold them; the reference reads them."""
 
 # V source vocabulary, Vd target vocabulary, D d_model
 
@@ -73,8 +73,10 @@ def make_marian_folder(
     _write_json(path / "vocab.json", vocab)
     for side in ("source", "target"):
         (path / f"{side}.spm").write_bytes(corpus.sentencepiece_model(side, byte_fallback))
-    languages = {"source_lang": "en", "target_lang": "mul" if targets else "fr"}
-    _write_json(path / "tokenizer_config.json", languages | ({"separate_vocabs": True} if separate_vocabs else {}) | dict(tokenizer_config or {}))
+    names: dict[str, object] = {"source_lang": "en", "target_lang": "mul" if targets else "fr"}
+    if separate_vocabs:
+        names["separate_vocabs"] = True
+    _write_json(path / "tokenizer_config.json", names | dict(tokenizer_config or {}))
 
     config = marian_config(len(vocab), len(target_vocab), eos_id, pad_id, **config_overrides)
     if separate_vocabs:
