@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from sentencepiece import SentencePieceProcessor
 
 from model.cleaning import checked_text, clean_text
 from model.errors import CheckpointCorruptError, CheckpointMissingError, TextTooLongError, UnknownTargetError
+from model.token_display import TokenDisplay, TokenGroup
 
 TOKENIZER_FILE = "tokenizer.model"
 # Beyond this many characters a text is refused by the count of its beginning alone, so that no upload can keep the server busy.
 MAX_CHARACTERS = 1_000_000
 
-
-@dataclass(frozen=True)
-class TokenGroup:
-    """What is read as one unit: a token, or all the byte pieces of one character. Covers positions start .. stop - 1."""
-
-    text: str
-    start: int
-    stop: int
+# Which vocabulary ids belong to, where a model has one for each side.
+Side = Literal["source", "target"]
 
 
 class Tokenizer:
@@ -37,20 +31,10 @@ class Tokenizer:
 
     def __init__(self, path: str | Path) -> None:
         path = Path(path)
-        try:
-            proto = path.read_bytes()
-        except FileNotFoundError:
-            raise CheckpointMissingError(path.name) from None
-        except OSError as error:
-            raise CheckpointCorruptError(path.name, f"it cannot be read: {error.strerror}") from error
-        if not proto:  # SentencePiece takes no bytes for a model without pieces
-            raise CheckpointCorruptError(path.name, "it is empty")
-        try:
-            sp = SentencePieceProcessor(model_proto=proto)
-        except (RuntimeError, ValueError, TypeError) as error:
-            raise CheckpointCorruptError(path.name, "it is truncated or no SentencePiece model") from error
+        sp = load_sentencepiece(path)
         self._sp = sp
         self.vocab_size: int = sp.get_piece_size()
+        self.target_vocab_size = self.vocab_size
         self.pad_id, self.bos_id, self.eos_id, self.unk_id = sp.pad_id(), sp.bos_id(), sp.eos_id(), sp.unk_id()
         if min(self.pad_id, self.bos_id, self.eos_id, self.unk_id) < 0:
             raise CheckpointCorruptError(path.name, "it lacks one of <pad>, <s>, </s> and <unk>")
@@ -60,8 +44,7 @@ class Tokenizer:
         }
         self.targets: tuple[str, ...] = tuple(self._prefix_ids)
         self._special_ids = frozenset(i for i in range(self.vocab_size) if sp.is_control(i) or sp.is_unknown(i))
-        self._bytes: dict[int, int] = {i: int(piece[3:-1], 16) for i, piece in enumerate(pieces) if sp.is_byte(i)}
-        self._shown = [piece if i in self._bytes else _printable(piece) for i, piece in enumerate(pieces)]
+        self._display = TokenDisplay(dict(enumerate(pieces)), {i: byte_value(piece) for i, piece in enumerate(pieces) if sp.is_byte(i)})
 
     @property
     def never_generated(self) -> tuple[int, ...]:
@@ -81,70 +64,60 @@ class Tokenizer:
         """Pieces of the cleaned text + [end]. Raises the errors of `checked_text`, and TextTooLongError beyond `limit` tokens."""
         return self._encode(text, "translation", [], limit)
 
-    def decode(self, ids: Sequence[int]) -> str:
+    def decode(self, ids: Sequence[int], side: Side = "target") -> str:
         """The text of these ids, cleaned like a typed one; special tokens are left out, bytes that form no character become U+FFFD.
 
-        Raises ValueError for an id outside the vocabulary.
+        Source and target share one vocabulary, so `side` changes nothing here. Raises ValueError for an id outside the vocabulary.
         """
-        self._check(ids)
+        self._display.check(ids)
         return clean_text(self._sp.decode([int(i) for i in ids if i not in self._special_ids]))
 
-    def tokens(self, ids: Sequence[int]) -> tuple[str, ...]:
+    def tokens(self, ids: Sequence[int], side: Side = "target") -> tuple[str, ...]:
         """One printable string per id. SentencePiece's space mark stays ("▁Je"); special tokens read "<s>", "</s>", "<pad>", ">>fra<<".
 
         The byte pieces of one character read "😀 1/4", "😀 2/4", ...; a byte that belongs to no character reads "<0xE4>"; an invisible
         character reads "<U+200D>"; a combining mark is drawn on "◌". Raises ValueError for an id outside the vocabulary.
         """
-        shown: list[str] = []
-        for group in self.groups(ids):
-            size = group.stop - group.start
-            shown += [group.text] if size == 1 else [f"{group.text} {part}/{size}" for part in range(1, size + 1)]
-        return tuple(shown)
+        return self._display.tokens(ids)
 
-    def groups(self, ids: Sequence[int]) -> tuple[TokenGroup, ...]:
+    def groups(self, ids: Sequence[int], side: Side = "target") -> tuple[TokenGroup, ...]:
         """The same as units: byte pieces of one character joined, everything else alone. The spans cover every position, in order.
 
         Raises ValueError for an id outside the vocabulary.
         """
-        self._check(ids)
-        groups: list[TokenGroup] = []
-        start = 0
-        while start < len(ids):
-            character, size = self._character_at(ids, start)
-            groups.append(TokenGroup(character or self._shown[ids[start]], start, start + size))
-            start += size
-        return tuple(groups)
+        return self._display.groups(ids)
 
     def _encode(self, text: str, name: str, prefix: list[int], limit: int | None) -> list[int]:
         if isinstance(text, str) and len(text) > MAX_CHARACTERS and limit is not None:
             beginning = len(self._sp.encode(clean_text(text[:MAX_CHARACTERS]))) + len(prefix) + 1
             raise TextTooLongError(max(beginning, limit + 1), limit)
         ids = [*prefix, *self._sp.encode(checked_text(text, name)), self.eos_id]
-        if limit is not None and len(ids) > limit:
-            raise TextTooLongError(len(ids), limit)
+        check_length(len(ids), limit)
         return ids
 
-    def _character_at(self, ids: Sequence[int], start: int) -> tuple[str, int]:
-        """The character whose byte pieces begin at `start`, and how many there are; ("", 1) if there is none."""
-        first = self._bytes.get(ids[start], -1)
-        size = 1 if 0 <= first < 0x80 else 2 if 0xC2 <= first < 0xE0 else 3 if 0xE0 <= first < 0xF0 else 4 if 0xF0 <= first < 0xF5 else 0
-        run = [self._bytes.get(i, -1) for i in ids[start : start + size]]
-        if not run or -1 in run:
-            return "", 1
-        try:
-            character = bytes(run).decode("utf-8")
-        except UnicodeDecodeError:
-            return "", 1
-        if size == 1 and not character.isprintable():
-            return "", 1
-        return _printable(character), size
 
-    def _check(self, ids: Sequence[int]) -> None:
-        for i in ids:
-            if not 0 <= i < self.vocab_size:
-                raise ValueError(f"token id {i} lies outside the vocabulary of {self.vocab_size}")
+def load_sentencepiece(path: Path) -> SentencePieceProcessor:
+    """Raises CheckpointMissingError, or CheckpointCorruptError if the file is damaged."""
+    try:
+        proto = path.read_bytes()
+    except FileNotFoundError:
+        raise CheckpointMissingError(path.name) from None
+    except OSError as error:
+        raise CheckpointCorruptError(path.name, f"it cannot be read: {error.strerror}") from error
+    if not proto:  # SentencePiece takes no bytes for a model without pieces
+        raise CheckpointCorruptError(path.name, "it is empty")
+    try:
+        return SentencePieceProcessor(model_proto=proto)
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise CheckpointCorruptError(path.name, "it is truncated or no SentencePiece model") from error
 
 
-def _printable(text: str) -> str:
-    shown = "".join(character if character.isprintable() else f"<U+{ord(character):04X}>" for character in text)
-    return f"◌{shown}" if unicodedata.category(shown[0]).startswith("M") else shown
+def byte_value(piece: str) -> int:
+    """228 for the byte piece "<0xE4>"."""
+    return int(piece[3:-1], 16)
+
+
+def check_length(num_tokens: int, limit: int | None) -> None:
+    """Raises TextTooLongError."""
+    if limit is not None and num_tokens > limit:
+        raise TextTooLongError(num_tokens, limit)
