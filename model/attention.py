@@ -42,7 +42,7 @@ class MultiHeadAttention(nn.Module):
     def __init__(self, config: TransformerConfig, site: AttentionSite) -> None:
         super().__init__()
         self.site = site
-        self.num_heads = config.num_heads
+        self.num_heads = (config.encoder if site.kind == "encoder_self" else config.decoder).num_heads
         self.dropout = config.attention_dropout
         self.q_proj = nn.Linear(config.d_model, config.d_model)
         self.k_proj = nn.Linear(config.d_model, config.d_model)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 
@@ -20,12 +20,15 @@ from torch import Tensor
 
 from model.config import TransformerConfig
 from model.errors import CheckpointCorruptError, CheckpointMissingError
+from model.positional import sinusoidal_table
 from model.transformer import Transformer
 
 CONFIG_FILE = "config.json"
 FORMAT = "attention-atlas"
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _SHARD = re.compile(r"model-\d{5}-of-(\d{5})\.safetensors")
+# Entries that a config.json may lack and that are written only where they say something: the first checkpoints have none of them.
+_LATER = ("num_decoder_heads", "decoder_d_ff", "tgt_vocab_size", "tie_output")
 # With tied embeddings the module holds one matrix under two names; the file holds it once, under the first.
 _TIED = ("tgt_embedding.tokens.weight", "src_embedding.tokens.weight")
 
@@ -34,17 +37,23 @@ def save_checkpoint(model: Transformer, folder: Path, dtype: torch.dtype = torch
     """Writes config.json and model*.safetensors into `folder` (created if needed), replacing what was there.
 
     Shards stay under 10 MB, the size above which a Space's git wants large-file storage, unless one matrix alone is larger.
-    Raises ValueError, writing nothing, if a weight is not a finite number in `dtype`.
+    Raises ValueError, writing nothing, if a weight is not a finite number in `dtype`, or if the positions are not those of the formula,
+    which is what loading computes.
     """
     state = {key: value.detach().to("cpu", dtype).contiguous() for key, value in _state_dict(model).items()}
     for key, value in state.items():
         if not bool(torch.isfinite(value).all()):
             raise ValueError(f"{key} holds values that are not finite numbers in {dtype}: nothing was written")
+    table = sinusoidal_table(model.config.max_len, model.config.d_model, model.config.position_layout)
+    if model.tgt_positions is not None or not torch.equal(model.positions.cpu(), table):
+        raise ValueError("the table of positions is not that of the formula: nothing was written")
     folder.mkdir(parents=True, exist_ok=True)
     # Written beside, then moved: a full disk leaves the old checkpoint whole.
     with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as new:
         save_torch_state_dict(state, new, max_shard_size=max_shard_size, safe_serialization=True)
-        text = json.dumps({"format": FORMAT, **asdict(model.config)}, indent=2)
+        later = {field.name: field.default for field in fields(TransformerConfig) if field.name in _LATER}
+        values = {name: value for name, value in asdict(model.config).items() if name not in later or value != later[name]}
+        text = json.dumps({"format": FORMAT, **values}, indent=2)
         (Path(new) / CONFIG_FILE).write_text(text + "\n", encoding="utf-8")
         for old in folder.glob("model*.safetensors*"):
             old.unlink()
@@ -60,7 +69,7 @@ def load_config(folder: Path) -> TransformerConfig:
     known = {field.name for field in fields(TransformerConfig)}
     if unknown := sorted(set(values) - known):
         raise CheckpointCorruptError(CONFIG_FILE, f"unknown entries {', '.join(unknown)}")
-    if missing := sorted(known - set(values)):
+    if missing := sorted(known - set(values) - set(_LATER)):
         raise CheckpointCorruptError(CONFIG_FILE, f"it lacks {', '.join(missing)}")
     try:
         return TransformerConfig(**values)
@@ -89,7 +98,7 @@ def load_checkpoint(folder: Path, device: str | torch.device = "cpu") -> Transfo
         try:
             part = load_file(file)
         except (SafetensorError, OSError, ValueError) as error:
-            raise CheckpointCorruptError(file.name, f"it is truncated or damaged: {_reason(error)}") from error
+            raise CheckpointCorruptError(file.name, f"it is truncated or damaged: {reason(error)}") from error
         if twice := sorted(set(part) & set(state)):
             raise CheckpointCorruptError(file.name, f"{twice[0]} is in another file as well")
         state.update(part)
@@ -113,18 +122,27 @@ def load_state(model: Transformer, state: Mapping[str, Tensor], name: str) -> No
 
 
 def _check(expected: Mapping[str, Tensor], state: Mapping[str, Tensor], name: str) -> None:
-    missing, unknown = sorted(set(expected) - set(state)), sorted(set(state) - set(expected))
-    if missing or unknown:
-        parts = (("lacks", missing), ("has unknown", unknown))
-        said = [f"it {what} {', '.join(keys[:3])}{' ...' if len(keys) > 3 else ''}" for what, keys in parts if keys]
-        raise CheckpointCorruptError(name, " and ".join(said))
+    check_keys(name, missing=sorted(set(expected) - set(state)), unknown=sorted(set(state) - set(expected)))
     for key, target in expected.items():
-        if state[key].shape != target.shape:
-            raise CheckpointCorruptError(name, f"{key} has shape {tuple(state[key].shape)}, expected {tuple(target.shape)}")
-        if state[key].dtype not in _DTYPES:
-            raise CheckpointCorruptError(name, f"{key} holds {state[key].dtype}, expected one of {', '.join(map(str, _DTYPES))}")
-        if not bool(torch.isfinite(state[key].float()).all()):
-            raise CheckpointCorruptError(name, f"{key} holds values that are not finite numbers")
+        check_tensor(name, key, state[key], target.shape)
+
+
+def check_keys(name: str, missing: Sequence[str], unknown: Sequence[str]) -> None:
+    """Raises CheckpointCorruptError, naming the file `name` and the first of the keys, unless both lists are empty."""
+    parts = (("lacks", missing), ("has unknown", unknown))
+    said = [f"it {what} {', '.join(keys[:3])}{' ...' if len(keys) > 3 else ''}" for what, keys in parts if keys]
+    if said:
+        raise CheckpointCorruptError(name, " and ".join(said))
+
+
+def check_tensor(name: str, key: str, tensor: Tensor, shape: Sequence[int]) -> None:
+    """Raises CheckpointCorruptError, naming the file `name`, unless the tensor has this shape and holds finite numbers."""
+    if tuple(tensor.shape) != tuple(shape):
+        raise CheckpointCorruptError(name, f"{key} has shape {tuple(tensor.shape)}, expected {tuple(shape)}")
+    if tensor.dtype not in _DTYPES:
+        raise CheckpointCorruptError(name, f"{key} holds {tensor.dtype}, expected one of {', '.join(map(str, _DTYPES))}")
+    if not bool(torch.isfinite(tensor.float()).all()):
+        raise CheckpointCorruptError(name, f"{key} holds values that are not finite numbers")
 
 
 def read_json(folder: Path, name: str) -> dict[str, object]:
@@ -136,13 +154,13 @@ def read_json(folder: Path, name: str) -> dict[str, object]:
     except NotADirectoryError:
         raise CheckpointMissingError(name) from None
     except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointCorruptError(name, f"it is not readable JSON: {_reason(error)}") from error
+        raise CheckpointCorruptError(name, f"it is not readable JSON: {reason(error)}") from error
     if not isinstance(values, dict):
         raise CheckpointCorruptError(name, "it is not a JSON object")
     return values
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     """What went wrong, without the path that an operating system's message ends with."""
     return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
 

@@ -14,13 +14,18 @@ POSITION_LAYOUTS = ("interleaved", "halves")
 class TransformerConfig:
     """Sizes as Vaswani et al. (2017) name them; the defaults are their base model.
 
-    vocab_size        V, shared by source and target
+    vocab_size        V, of the source, and of the target too unless tgt_vocab_size differs
     norm              "post": LayerNorm(x + Sublayer(x)), as in 2017; "pre": x + Sublayer(LayerNorm(x)) with a final norm
     position_layout   "interleaved": sin, cos, sin, cos, ... (the paper); "halves": all sines, then all cosines (Marian)
     scale_embedding   multiply token embeddings by sqrt(d_model) before positions are added (paper, section 3.4)
     tie_embeddings    source embedding, target embedding and output projection are one matrix (paper, section 3.4)
+    tie_output        where tie_embeddings is false: the target embedding and the output projection are still one matrix
     output_bias       a bias on the logits (Marian has one, the paper does not)
     max_len           positions in the sinusoidal table: the longest source or target in tokens
+    bos_id            what decoding starts from (Marian starts from pad_id)
+
+    The two stacks are alike in the paper. Where a checkpoint's are not, num_decoder_heads, decoder_d_ff and tgt_vocab_size hold what
+    the decoder has instead; None is "as the encoder". Read either side through `encoder` and `decoder`.
 
     Raises ValueError for values that describe no model.
     """
@@ -45,16 +50,23 @@ class TransformerConfig:
     bos_id: int = 1
     eos_id: int = 2
     unk_id: int = 3
+    num_decoder_heads: int | None = None
+    decoder_d_ff: int | None = None
+    tgt_vocab_size: int | None = None
+    tie_output: bool = False
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "d_model", "num_heads", "num_encoder_layers", "num_decoder_layers", "d_ff", "max_len"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name} must be a positive whole number, not {value!r}")
+            if not _is_size(getattr(self, name)):
+                raise ValueError(f"{name} must be a positive whole number, not {getattr(self, name)!r}")
+        for name in ("num_decoder_heads", "decoder_d_ff", "tgt_vocab_size"):
+            if getattr(self, name) is not None and not _is_size(getattr(self, name)):
+                raise ValueError(f"{name} must be a positive whole number or nothing, not {getattr(self, name)!r}")
         if self.d_model % 2:
             raise ValueError(f"d_model must be even, since sines and cosines come in pairs; it is {self.d_model}")
-        if self.d_model % self.num_heads:
-            raise ValueError(f"d_model {self.d_model} cannot be split into {self.num_heads} heads of equal width")
+        for stack in (self.encoder, self.decoder):
+            if self.d_model % stack.num_heads:
+                raise ValueError(f"d_model {self.d_model} cannot be split into {stack.num_heads} heads of equal width")
         for name in ("dropout", "attention_dropout"):
             if not _is_number(getattr(self, name)) or not 0.0 <= getattr(self, name) < 1.0:
                 raise ValueError(f"{name} must lie in [0, 1), not {getattr(self, name)!r}")
@@ -63,18 +75,51 @@ class TransformerConfig:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}")
         if not _is_number(self.layer_norm_eps) or not 0.0 < self.layer_norm_eps < math.inf:
             raise ValueError(f"layer_norm_eps must be positive and finite, not {self.layer_norm_eps!r}")
-        for name in ("scale_embedding", "tie_embeddings", "output_bias"):
+        for name in ("scale_embedding", "tie_embeddings", "tie_output", "output_bias"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} must be true or false, not {getattr(self, name)!r}")
-        for name in ("pad_id", "bos_id", "eos_id", "unk_id"):
+        if self.tie_embeddings and self.decoder.vocab_size != self.vocab_size:
+            raise ValueError(f"vocabularies of {self.vocab_size} and {self.decoder.vocab_size} cannot share one matrix (tie_embeddings)")
+        # The unknown token never comes out of the decoder: only the source needs it.
+        for name, vocab_size in (
+            *((name, self.vocab_size) for name in ("pad_id", "bos_id", "eos_id", "unk_id")),
+            *((name, self.decoder.vocab_size) for name in ("pad_id", "bos_id", "eos_id")),
+        ):
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < self.vocab_size:
-                raise ValueError(f"{name} {value!r} lies outside the vocabulary of {self.vocab_size}")
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < vocab_size:
+                raise ValueError(f"{name} {value!r} lies outside the vocabulary of {vocab_size}")
+
+    @property
+    def encoder(self) -> StackSizes:
+        return StackSizes(self.num_encoder_layers, self.num_heads, self.d_ff, self.vocab_size)
+
+    @property
+    def decoder(self) -> StackSizes:
+        return StackSizes(
+            self.num_decoder_layers,
+            self.num_heads if self.num_decoder_heads is None else self.num_decoder_heads,
+            self.d_ff if self.decoder_d_ff is None else self.decoder_d_ff,
+            self.vocab_size if self.tgt_vocab_size is None else self.tgt_vocab_size,
+        )
 
     @property
     def head_dim(self) -> int:
-        """d_k = d_model / num_heads."""
+        """d_k = d_model / num_heads, of the encoder."""
         return self.d_model // self.num_heads
+
+
+@dataclass(frozen=True)
+class StackSizes:
+    """What may differ between encoder and decoder. `vocab_size` is that of the ids which the stack reads."""
+
+    num_layers: int
+    num_heads: int
+    d_ff: int
+    vocab_size: int
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def _is_number(value: object) -> bool:
@@ -98,22 +143,25 @@ def preset(name: str, **changes: object) -> TransformerConfig:
 def count_parameters(config: TransformerConfig) -> dict[str, int]:
     """Trainable parameters by part, from the configuration alone; the values sum to the module's total.
 
-    The sinusoidal table has none. With tied embeddings one matrix is counted once, under `embedding`.
+    The sinusoidal table has none. A matrix that is tied is counted once, under `embedding`.
     """
-    d_model, d_ff, vocab_size = config.d_model, config.d_ff, config.vocab_size
+    d_model, encoder, decoder = config.d_model, config.encoder, config.decoder
     attention = 4 * (d_model * d_model + d_model)
-    feed_forward = d_model * d_ff + d_ff + d_ff * d_model + d_model
     norm = 2 * d_model
-    pre = config.norm == "pre"
-    encoder, decoder = config.num_encoder_layers, config.num_decoder_layers
+    final_norm = norm if config.norm == "pre" else 0
+    output_tied = config.tie_embeddings or config.tie_output
+
+    def feed_forward(d_ff: int) -> int:
+        return d_model * d_ff + d_ff + d_ff * d_model + d_model
+
     return {
-        "embedding": vocab_size * d_model * (1 if config.tie_embeddings else 2),
-        "encoder_self_attention": encoder * attention,
-        "encoder_feed_forward": encoder * feed_forward,
-        "encoder_norm": encoder * 2 * norm + (norm if pre else 0),
-        "decoder_self_attention": decoder * attention,
-        "cross_attention": decoder * attention,
-        "decoder_feed_forward": decoder * feed_forward,
-        "decoder_norm": decoder * 3 * norm + (norm if pre else 0),
-        "output_projection": (0 if config.tie_embeddings else vocab_size * d_model) + (vocab_size if config.output_bias else 0),
+        "embedding": (encoder.vocab_size + (0 if config.tie_embeddings else decoder.vocab_size)) * d_model,
+        "encoder_self_attention": encoder.num_layers * attention,
+        "encoder_feed_forward": encoder.num_layers * feed_forward(encoder.d_ff),
+        "encoder_norm": encoder.num_layers * 2 * norm + final_norm,
+        "decoder_self_attention": decoder.num_layers * attention,
+        "cross_attention": decoder.num_layers * attention,
+        "decoder_feed_forward": decoder.num_layers * feed_forward(decoder.d_ff),
+        "decoder_norm": decoder.num_layers * 3 * norm + final_norm,
+        "output_projection": (0 if output_tied else decoder.vocab_size * d_model) + (decoder.vocab_size if config.output_bias else 0),
     }

@@ -20,11 +20,13 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F
 class FeedForward(nn.Module):
     """Two linear maps with an activation between, the same at every position (Vaswani et al. 2017, section 3.3)."""
 
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(self, config: TransformerConfig, d_ff: int | None = None) -> None:
+        """d_ff: None takes the encoder's."""
         super().__init__()
+        d_ff = config.d_ff if d_ff is None else d_ff
         self.activation = _ACTIVATIONS[config.activation]
-        self.linear1 = nn.Linear(config.d_model, config.d_ff)
-        self.linear2 = nn.Linear(config.d_ff, config.d_model)
+        self.linear1 = nn.Linear(config.d_model, d_ff)
+        self.linear2 = nn.Linear(d_ff, config.d_model)
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, T, D] -> [B, T, F] -> [B, T, D]."""
@@ -71,7 +73,7 @@ class DecoderLayer(_Layer):
         self.self_attn_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
         self.cross_attn = MultiHeadAttention(config, AttentionSite("cross", layer))
         self.cross_attn_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
-        self.feed_forward = FeedForward(config)
+        self.feed_forward = FeedForward(config, config.decoder.d_ff)
         self.feed_forward_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
 
     def forward(

@@ -1,6 +1,6 @@
 """The encoder-decoder Transformer of Vaswani et al. (2017): `encode` and `decode` apart, joined by `memory`."""
 
-# B batch, S src_len, T tgt_len, D d_model, V vocabulary, P positions
+# B batch, S src_len, T tgt_len, D d_model, V vocabulary (of the target, where there are two), P positions
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from model.positional import sinusoidal_table
 class Embedding(nn.Module):
     """Token embedding x sqrt(d_model), plus the positional encoding, then dropout (2017, sections 3.4, 3.5, 5.4)."""
 
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(self, config: TransformerConfig, vocab_size: int) -> None:
         super().__init__()
-        self.tokens = nn.Embedding(config.vocab_size, config.d_model, padding_idx=config.pad_id)
+        self.tokens = nn.Embedding(vocab_size, config.d_model, padding_idx=config.pad_id)
         self.scale = math.sqrt(config.d_model) if config.scale_embedding else 1.0
         self.dropout = nn.Dropout(config.dropout)
 
@@ -37,18 +37,21 @@ class Transformer(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
-        self.src_embedding = Embedding(config)
-        self.tgt_embedding = self.src_embedding if config.tie_embeddings else Embedding(config)
+        self.src_embedding = Embedding(config, config.encoder.vocab_size)
+        self.tgt_embedding = self.src_embedding if config.tie_embeddings else Embedding(config, config.decoder.vocab_size)
         self.encoder = nn.ModuleList(EncoderLayer(config, i) for i in range(config.num_encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config, i) for i in range(config.num_decoder_layers))
         pre_norm = config.norm == "pre"
         self.encoder_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps) if pre_norm else nn.Identity()
         self.decoder_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps) if pre_norm else nn.Identity()
-        self.output_weight = None if config.tie_embeddings else nn.Parameter(torch.empty(config.vocab_size, config.d_model))
-        self.output_bias = nn.Parameter(torch.zeros(config.vocab_size)) if config.output_bias else None
-        # A constant, computed and never trained, so it isn't part of a checkpoint.
+        output_tied, vocab_size = config.tie_embeddings or config.tie_output, config.decoder.vocab_size
+        self.output_weight = None if output_tied else nn.Parameter(torch.empty(vocab_size, config.d_model))
+        self.output_bias = nn.Parameter(torch.zeros(vocab_size)) if config.output_bias else None
+        # A constant, computed and never trained, so it isn't part of a checkpoint. The decoder has one of its own only where a foreign
+        # file holds two that differ.
         table = sinusoidal_table(config.max_len, config.d_model, config.position_layout)
         self.register_buffer("positions", table, persistent=False)
+        self.register_buffer("tgt_positions", None, persistent=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -69,7 +72,7 @@ class Transformer(nn.Module):
         """src_ids [B, S] int64, src_mask [B, S] bool (None: nothing is padding). Returns memory [B, S, D].
 
         Raises ValueError if S exceeds the model's positions."""
-        x = self.src_embedding(src_ids, self._positions(0, src_ids.shape[1]))
+        x = self.src_embedding(src_ids, self._rows(self.positions, 0, src_ids.shape[1]))
         mask = _key_mask(src_mask)
         for layer in self.encoder:
             x = layer(x, mask)
@@ -82,7 +85,8 @@ class Transformer(nn.Module):
         With a cache, tgt_in_ids holds only the positions that are new, and the cache is extended in place.
         Raises ValueError if the positions exceed the model's."""
         past_len, tgt_len = (0 if cache is None else cache.length), tgt_in_ids.shape[1]
-        x = self.tgt_embedding(tgt_in_ids, self._positions(past_len, tgt_len))
+        positions = self.positions if self.tgt_positions is None else self.tgt_positions
+        x = self.tgt_embedding(tgt_in_ids, self._rows(positions, past_len, tgt_len))
         # A single new position may look at everything before it: no mask is needed.
         tgt_mask = None if tgt_len == 1 else causal_mask(tgt_len, past_len, x.device)
         mask = _key_mask(src_mask)
@@ -103,10 +107,10 @@ class Transformer(nn.Module):
         src_mask = padding_mask(src_ids, self.config.pad_id)
         return self.project(self.decode(tgt_in_ids, self.encode(src_ids, src_mask), src_mask))
 
-    def _positions(self, start: int, length: int) -> Tensor:
+    def _rows(self, positions: Tensor, start: int, length: int) -> Tensor:
         if start + length > self.config.max_len:
             raise ValueError(f"{start + length} positions are needed, the model has {self.config.max_len}")
-        return self.positions[start : start + length]
+        return positions[start : start + length]
 
 
 def _key_mask(mask: Tensor | None) -> Tensor | None:

@@ -80,7 +80,7 @@ def torch_attention(ours: MultiHeadAttention) -> nn.MultiheadAttention:
 
 
 def torch_encoder_layer(ours: EncoderLayer, config: TransformerConfig) -> nn.TransformerEncoderLayer:
-    theirs = nn.TransformerEncoderLayer(**_layer_options(config))
+    theirs = nn.TransformerEncoderLayer(**_layer_options(config, config.num_heads, config.d_ff))
     _copy_attention(ours.self_attn, theirs.self_attn)
     _copy_feed_forward(ours, theirs)
     _copy(ours.self_attn_norm, theirs.norm1)
@@ -89,7 +89,9 @@ def torch_encoder_layer(ours: EncoderLayer, config: TransformerConfig) -> nn.Tra
 
 
 def torch_decoder_layer(ours: DecoderLayer, config: TransformerConfig) -> nn.TransformerDecoderLayer:
-    theirs = nn.TransformerDecoderLayer(**_layer_options(config))
+    num_heads = config.num_heads if config.num_decoder_heads is None else config.num_decoder_heads
+    d_ff = config.d_ff if config.decoder_d_ff is None else config.decoder_d_ff
+    theirs = nn.TransformerDecoderLayer(**_layer_options(config, num_heads, d_ff))
     _copy_attention(ours.self_attn, theirs.self_attn)
     _copy_attention(ours.cross_attn, theirs.multihead_attn)
     _copy_feed_forward(ours, theirs)
@@ -113,11 +115,11 @@ def torch_decoder(ours: Transformer) -> nn.TransformerDecoder:
     return theirs
 
 
-def _layer_options(config: TransformerConfig) -> dict[str, object]:
+def _layer_options(config: TransformerConfig, num_heads: int, d_ff: int) -> dict[str, object]:
     return {
         "d_model": config.d_model,
-        "nhead": config.num_heads,
-        "dim_feedforward": config.d_ff,
+        "nhead": num_heads,
+        "dim_feedforward": d_ff,
         "dropout": 0.0,
         "activation": {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}[config.activation],
         "norm_first": config.norm == "pre",

@@ -17,6 +17,7 @@ VARIANTS = [
     {"norm": "pre", "activation": "silu"},
     {"tie_embeddings": False, "output_bias": True},
     {"position_layout": "halves", "output_bias": True, "attention_dropout": 0.1, "layer_norm_eps": 1e-3, "eos_id": 5},
+    {"num_decoder_heads": 2, "decoder_d_ff": 40, "tie_embeddings": False, "tgt_vocab_size": 17, "tie_output": True},
 ]
 
 
@@ -151,6 +152,23 @@ class TestSaving:
             patch.setattr(checkpoint, "save_torch_state_dict", full_disk)
             save_checkpoint(tiny_model(seed=1), tmp_path)
         assert_same(in_half_precision(tiny_model()), load_checkpoint(tmp_path))
+
+    def test_positions_that_no_formula_gives_are_not_lost_in_silence(self, tmp_path):
+        for name in ("positions", "tgt_positions"):
+            model = tiny_model()
+            setattr(model, name, torch.zeros(20, 16))
+            with pytest.raises(ValueError, match="table of positions"):
+                save_checkpoint(model, tmp_path / name)
+            assert not (tmp_path / name).exists()
+
+    def test_what_the_decoder_has_like_the_encoder_is_not_written(self, folder, tmp_path):
+        """So that the files of equal stacks stay those of the first checkpoints, and those can be read."""
+        names = {"num_decoder_heads", "decoder_d_ff", "tgt_vocab_size", "tie_output"}
+        assert not names & set(json.loads((folder / "config.json").read_text(encoding="utf-8")))
+        unequal = dict(VARIANTS[-1])
+        save_checkpoint(tiny_model(**unequal), tmp_path / "unequal")
+        values = json.loads((tmp_path / "unequal" / "config.json").read_text(encoding="utf-8"))
+        assert {name: values[name] for name in names} == {name: unequal[name] for name in names}
 
     def test_config_is_plain_json_with_a_format(self, folder):
         values = json.loads((folder / "config.json").read_text(encoding="utf-8"))

@@ -1,14 +1,14 @@
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from itertools import product
 from pathlib import Path
 
 import pytest
 import torch
 
-from model.config import PRESETS, TransformerConfig, count_parameters, preset
+from model.config import PRESETS, StackSizes, TransformerConfig, count_parameters, preset
 from model.transformer import Transformer
 from tests.model.factories import tiny_config
 
@@ -146,6 +146,53 @@ def test_presets_have_the_size_the_paper_prints(name, millions):
     with torch.device("meta"):  # the real module's shapes, without its memory
         model = Transformer(PRESETS[name])
     assert {part: n for part, n in counted.items() if n} == _count_by_part(model)
+
+
+UNEQUAL = {"num_decoder_heads": 2, "decoder_d_ff": 40, "tie_embeddings": False, "tgt_vocab_size": 17}
+
+
+def test_the_decoder_is_as_the_encoder_unless_told():
+    config = tiny_config()
+    assert (config.encoder, config.decoder) == (StackSizes(2, 4, 24, 13), StackSizes(3, 4, 24, 13))
+    config = tiny_config(**UNEQUAL)
+    assert (config.encoder, config.decoder) == (StackSizes(2, 4, 24, 13), StackSizes(3, 2, 40, 17))
+    assert replace(tiny_config(), num_heads=8, d_ff=10, vocab_size=14).decoder == StackSizes(3, 8, 10, 14)
+
+
+@pytest.mark.parametrize("name", ["num_decoder_heads", "decoder_d_ff", "tgt_vocab_size"])
+@pytest.mark.parametrize("value", [0, -4, 4.0, True, "4"])
+def test_sizes_of_the_decoder_are_checked(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be a positive whole number or nothing") as error:
+        tiny_config(**{name: value})
+    assert repr(value) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"num_decoder_heads": 3}, "16 cannot be split into 3 heads"),
+        ({"tgt_vocab_size": 17}, "vocabularies of 13 and 17 cannot share one matrix"),
+        ({"tgt_vocab_size": 10, "tie_embeddings": False, "eos_id": 10}, "eos_id 10 lies outside the vocabulary of 10"),
+        ({"tgt_vocab_size": 10, "tie_embeddings": False, "pad_id": 12}, "pad_id 12 lies outside the vocabulary of 10"),
+        ({"tgt_vocab_size": 17, "tie_embeddings": False, "bos_id": 13}, "bos_id 13 lies outside the vocabulary of 13"),
+        ({"tie_output": None}, "tie_output must be true or false"),
+    ],
+)
+def test_decoders_that_fit_no_model_are_refused(changes, said):
+    with pytest.raises(ValueError, match=said):
+        tiny_config(**changes)
+
+
+def test_the_unknown_token_need_not_be_in_the_target_vocabulary():
+    assert tiny_config(tgt_vocab_size=10, tie_embeddings=False, unk_id=12).unk_id == 12
+
+
+@pytest.mark.parametrize("tie_output", [True, False])
+def test_counted_parameters_of_unequal_stacks_equal_the_modules_by_part(tie_output):
+    config = tiny_config(**UNEQUAL, output_bias=True, tie_output=tie_output)
+    model = Transformer(config)
+    assert count_parameters(config) == _count_by_part(model) | ({"output_projection": 17} if tie_output else {})
+    assert sum(count_parameters(config).values()) == sum(p.numel() for p in model.parameters())
 
 
 def test_tying_saves_two_matrices():

@@ -26,7 +26,8 @@ def reference(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> tuple[
                 sine, cosine = (2 * i, 2 * i + 1) if config.position_layout == "interleaved" else (i, i + config.d_model // 2)
                 positions[pos, sine], positions[pos, cosine] = math.sin(angle), math.cos(angle)
         scale = math.sqrt(config.d_model) if config.scale_embedding else 1
-        return F.one_hot(ids, config.vocab_size).float() @ weights[f"{table}.tokens.weight"] * scale + positions.float()
+        vectors = weights[f"{table}.tokens.weight"]
+        return F.one_hot(ids, len(vectors)).float() @ vectors * scale + positions.float()
 
     src_pads = src_ids == config.pad_id
     memory = torch_encoder(model).train()(embed(src_ids, "src_embedding"), src_key_padding_mask=src_pads)
@@ -34,7 +35,8 @@ def reference(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> tuple[
     states = torch_decoder(model).train()(
         embed(tgt_in_ids, "tgt_embedding"), memory, tgt_mask=future, memory_key_padding_mask=src_pads
     )
-    projection = weights["src_embedding.tokens.weight"] if config.tie_embeddings else weights["output_weight"]
+    tied_to = "src_embedding" if config.tie_embeddings else "tgt_embedding" if config.tie_output else None
+    projection = weights[f"{tied_to}.tokens.weight" if tied_to else "output_weight"]
     logits = states @ projection.T
     return memory, states, logits + weights["output_bias"] if config.output_bias else logits
 
@@ -50,6 +52,9 @@ def reference(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> tuple[
         {"tie_embeddings": False, "norm": "pre"},
         {"tie_embeddings": False, "output_bias": True, "scale_embedding": False},
         {"num_heads": 1, "num_encoder_layers": 3, "num_decoder_layers": 1, "layer_norm_eps": 1e-2},
+        {"num_decoder_heads": 2, "decoder_d_ff": 40},
+        {"num_decoder_heads": 8, "tgt_vocab_size": 17, "tie_embeddings": False, "output_bias": True},
+        {"decoder_d_ff": 8, "tgt_vocab_size": 14, "tie_embeddings": False, "tie_output": True, "output_bias": True},
     ],
     ids=lambda changes: ",".join(f"{name}={value}" for name, value in changes.items()) or "default",
 )
@@ -114,6 +119,13 @@ class TestTying:
         assert len({matrix.data_ptr() for matrix in matrices}) == 3
         states = random(2, 3, 16)
         torch.testing.assert_close(model.project(states), states @ model.output_weight.T)
+
+    def test_the_output_alone_may_be_tied_to_the_target(self):
+        model = tiny_model(tie_embeddings=False, tie_output=True, tgt_vocab_size=17)
+        assert model.output_weight is None and model.tgt_embedding is not model.src_embedding
+        assert (model.src_embedding.tokens.weight.shape, model.tgt_embedding.tokens.weight.shape) == ((13, 16), (17, 16))
+        states = random(2, 3, 16)
+        torch.testing.assert_close(model.project(states), states @ model.tgt_embedding.tokens.weight.T)
 
     @pytest.mark.parametrize("norm", ["post", "pre"])
     def test_the_gradient_is_the_sum_of_the_three_places(self, norm):
@@ -215,6 +227,21 @@ def test_a_call_leaves_nothing_on_the_model(hooked):
     assert things() == before
     assert all(torch.equal(value, state[key]) for key, value in model.state_dict().items())
     assert torch.equal(model.positions, sinusoidal_table(20, 16))
+
+
+def test_a_decoder_with_a_table_of_its_own_reads_it_and_the_encoder_does_not():
+    model, changed = tiny_model(), tiny_model()
+    changed.tgt_positions = random(20, 16)
+    memory = model.encode(SRC_IDS, SRC_MASK)
+    assert torch.equal(changed.encode(SRC_IDS, SRC_MASK), memory)
+    embedded = []
+    changed.tgt_embedding.register_forward_hook(lambda module, args, out: embedded.append(out))
+    cache = DecoderCache(3)
+    for ids in TGT_IN_IDS.split(4, dim=1):
+        changed.decode(ids, memory, SRC_MASK, cache)
+    expected = changed.tgt_embedding.tokens.weight[TGT_IN_IDS] * 4 + changed.tgt_positions[:6]
+    torch.testing.assert_close(torch.cat(embedded, dim=1), expected)
+    assert "tgt_positions" not in changed.state_dict()
 
 
 @pytest.mark.parametrize("hooked", [False, True])
