@@ -19,6 +19,7 @@ from model.analysis.alignment import (
 from model.errors import AtlasError
 from model.translator import Translator
 
+GOLD_NAME = "alibi"
 LABELLINGS = ("predicted", "read")
 
 

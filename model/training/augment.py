@@ -9,7 +9,7 @@ from model.training.corpus import Pair
 
 NEW_NUMBERS = 0.5
 NO_FINAL_MARK = 0.05
-CAPITALS = 0.01
+CAPITALS = 0.02
 LOWER_CASE = 0.03
 TYPING_ERROR = 0.02
 

@@ -15,7 +15,15 @@ from torch import Tensor
 
 from model.training.augment import augment
 from model.training.corpus import Pair
+from model.training.joining import join_some
+from model.training.names import NEW_NAMES, NameSwapper
 from model.training.segmentation import SubwordSampler
+
+_CHUNK = 2048  # pairs between two looks at `stop`
+
+
+class DataError(ValueError):
+    """The prepared pairs cannot be trained on."""
 
 
 @dataclass(frozen=True)
@@ -48,19 +56,25 @@ class EpochBuilder:
     ) -> None:
         self.vocabulary, self.pairs, self.batch_tokens = vocabulary, pairs, batch_tokens
         self.sampling, self.max_len = sampling, max_len
+        self._names = NameSwapper(pairs) if sampling.augment else None
         self._sampler = SubwordSampler(vocabulary, sampling.source_alpha) if sampling.source_alpha else None
 
-    def build(self, seed: int, epoch: int) -> list[list[tuple[list[int], list[int]]]]:
-        """Batches as lists of (source ids, target ids); `collate` makes tensors of one. Pairs of more than max_len tokens are left out."""
+    def build(
+        self, seed: int, epoch: int, stop: Callable[[], bool] = lambda: False
+    ) -> list[list[tuple[list[int], list[int]]]] | None:
+        """Batches as lists of (source ids, target ids); `collate` makes tensors of one. Pairs of more than max_len tokens are left out.
+
+        `stop` is asked now and then: once it says yes, building ends with None."""
         rng = random.Random(f"{seed}-{epoch}")
         segmentation_rng = random.Random(rng.randrange(2**31))
         pairs = [pair for pair in self.pairs for _ in range(self.sampling.copies.get(pair.target, 1))]
-        if self.sampling.augment:
-            pairs = [augment(pair, rng) for pair in pairs]
-        encoded = encode_pairs(self.vocabulary, pairs)
-        if self._sampler:
-            sampled = self._sampler.encode([pair.source for pair in pairs], segmentation_rng)
-            encoded = [([src[0], *pieces, src[-1]], tgt) for (src, tgt), pieces in zip(encoded, sampled, strict=True)]
+        # Neighbours in the file are alike; those that come to be joined should not be.
+        rng.shuffle(pairs)
+        encoded: list[tuple[list[int], list[int]]] = []
+        for start in range(0, len(pairs), _CHUNK):
+            if stop():
+                return None
+            encoded += self._encode(pairs[start : start + _CHUNK], rng, segmentation_rng)
         encoded = [(src, tgt) for src, tgt in encoded if max(len(src), len(tgt)) <= self.max_len]
         rng.shuffle(encoded)
         encoded.sort(key=lambda item: (len(item[1]), len(item[0])))
@@ -68,14 +82,24 @@ class EpochBuilder:
         rng.shuffle(batches)
         return batches
 
+    def _encode(self, pairs: Sequence[Pair], rng: random.Random, segmentation_rng: random.Random) -> list[tuple[list[int], list[int]]]:
+        if self._names:
+            pairs = [self._names.swap(pair, rng) if rng.random() < NEW_NAMES else pair for pair in pairs]
+            pairs = join_some([augment(pair, rng) for pair in pairs], rng)
+        encoded = encode_pairs(self.vocabulary, pairs)
+        if self._sampler:
+            sampled = self._sampler.encode([pair.source for pair in pairs], segmentation_rng)
+            encoded = [([src[0], *pieces, src[-1]], tgt) for (src, tgt), pieces in zip(encoded, sampled, strict=True)]
+        return encoded
+
 
 def encode_pairs(vocabulary: spm.SentencePieceProcessor, pairs: Sequence[Pair]) -> list[tuple[list[int], list[int]]]:
     """(source ids with prefix and end, target ids with start and end) of each pair.
 
-    Raises ValueError for a target language without a prefix in the vocabulary."""
+    Raises DataError for a target language without a prefix in the vocabulary."""
     prefix = {target: vocabulary.piece_to_id(f">>{target}<<") for target in {pair.target for pair in pairs}}
     if unknown := sorted(target for target, prefix_id in prefix.items() if prefix_id == vocabulary.unk_id()):
-        raise ValueError(f"the vocabulary has no prefix for {', '.join(unknown)}: prepare the data anew")
+        raise DataError(f"the vocabulary has no prefix for {', '.join(unknown)}: prepare the data anew")
     bos, eos = vocabulary.bos_id(), vocabulary.eos_id()
     # One thread: the machine's other processors belong to the other processes.
     sources = vocabulary.encode([pair.source for pair in pairs], num_threads=1)

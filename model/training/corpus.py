@@ -67,12 +67,17 @@ def source_key(source: str) -> str:
 
 
 def read_pairs(path: Path, target: str) -> Iterator[Pair]:
-    """Pairs of one `English<TAB>translation` file. Raises ValueError with the line number for a line without a tab."""
-    with path.open(encoding="utf-8") as lines:
+    """Pairs of one `English<TAB>translation` file; further columns are left out.
+
+    Raises ValueError with the line number for a line without a tab or with other bytes than UTF-8."""
+    with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
-            parts = line.rstrip("\n").split("\t")
+            try:
+                parts = line.decode("utf-8").rstrip("\r\n").split("\t")
+            except UnicodeDecodeError:
+                raise ValueError(f"{path.parent.name}/{path.name}, line {number}: not UTF-8") from None
             if len(parts) < 2:
-                raise ValueError(f"{path.name}, line {number}: expected English<TAB>translation")
+                raise ValueError(f"{path.parent.name}/{path.name}, line {number}: expected English<TAB>translation")
             yield Pair(target, parts[0], parts[1])
 
 
@@ -104,9 +109,15 @@ def write_pairs(path: Path, pairs: Iterable[Pair]) -> None:
 
 
 def read_prepared(path: Path) -> list[Pair]:
-    """What `write_pairs` wrote."""
+    """What `write_pairs` wrote. Raises ValueError, naming the line, for anything else."""
+    pairs = []
     # Not splitlines(), which also cuts at U+2028 and its like: a test reference, left as it is, may hold one.
-    return [Pair(*line.split("\t")) for line in path.read_text(encoding="utf-8").split("\n") if line]
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+        parts = line.split("\t")
+        if line and len(parts) != 3:
+            raise ValueError(f"{path.name}, line {number}: expected target<TAB>English<TAB>translation, as `prepare` writes it")
+        pairs += [Pair(*parts)] if line else []
+    return pairs
 
 
 def with_references(pairs: Iterable[Pair]) -> dict[str, dict[str, list[str]]]:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from model.checkpoint import load_config, load_state, save_checkpoint
 from model.config import TransformerConfig, count_parameters
 from model.recording import save_run
 from model.tokenizer import TOKENIZER_FILE
+from model.training.initial import LOG_FILE, RUN_FILE, TRAINING_FILE
 from model.training.loop import average_snapshots
 from model.transformer import Transformer
 from model.translator import Translator, load_translator
 
 EVALUATION_FILE = "evaluation.json"
-TRAINING_FILE = "training.json"
+PREPARED_FILE = "prepared.json"
 EXAMPLE_FILE = "example.npz"
 EXAMPLE_TEXT, EXAMPLE_TARGET = "I am a student.", "fra"
+# Everything an export writes, as patterns of names.
+WRITTEN = ("config.json", "model*.safetensors", "model.safetensors.index.json", TOKENIZER_FILE, "README.md")
+WRITTEN += (EVALUATION_FILE, TRAINING_FILE, EXAMPLE_FILE)
 LANGUAGES = {"fra": "French", "cmn": "Chinese (simplified)"}
 
 CARD = """\
@@ -47,18 +54,22 @@ Beam {beam_size}, on held-out sentences that were never trained on, each source 
 
 ## Training
 {steps:,} updates ({epochs} passes over {pairs:,} pairs, {tokens:,} target tokens) in {hours:.1f} hours of computation; the last
-{snapshots} snapshots averaged.
+{snapshots} snapshots averaged.{init}
 
 | setting | value |
 |---|---|
 {settings}
 
-To reproduce: `python -m model.training prepare --data FOLDER`, then `train`, `evaluate` and `export`; each explains its options with
-`--help`.
+To reproduce, with every option that differs from its default:
+
+```
+{recipe}
+```
+
+The README says how `download` fetches the pairs; each command explains its options with `--help`.
 
 ## Data and credit
-Sentence pairs of [Tatoeba](https://tatoeba.org) by its contributors, by way of manythings.org/anki (tab-delimited bilingual pairs),
-licence CC BY 2.0 FR. Beside them, in the training split only: {extra}.
+{credit} Beside them, in the training split only: {extra}.
 
 ## Known weaknesses
 It has seen short everyday sentences, nothing else: long or technical text comes out badly, rare names and words are guessed at, and it has
@@ -67,6 +78,10 @@ no idea of the world. What it makes of a few sentences:
 {examples}
 """
 
+# Of data that was not fetched by `download`, which leaves its own.
+CREDIT = """\
+Sentence pairs of [Tatoeba](https://tatoeba.org) by its contributors, by way of manythings.org/anki (tab-delimited bilingual pairs),
+licence CC BY 2.0 FR."""
 EXTRA_CREDIT = {
     "tico19": "TICO-19 (Anastasopoulos et al. 2020, CC0 1.0)",
     "convlab": "the human-checked dialogue translations of ConvLab-2 (Zhu et al. 2020, Apache-2.0)",
@@ -74,12 +89,54 @@ EXTRA_CREDIT = {
 }
 
 
-def build(run: Path, data: Path, out: Path, average: int) -> Translator:
+@contextmanager
+def replacing(out: Path) -> Iterator[Path]:
+    """An empty folder beside `out`, which takes the place of `out` once the block has ended well; until then `out` stays as it was.
+
+    So new weights never lie beside the scores of old ones. Raises FileExistsError, before anything is done, if `out` holds files that
+    an export does not write: they would be lost.
+    """
+    out = out.resolve()
+    new, old = (out.with_name(f".{out.name}.{word}") for word in ("new", "old"))
+    if out.exists() and (strange := sorted(path.name for path in out.iterdir() if not any(path.match(kind) for kind in WRITTEN))):
+        raise FileExistsError(f"{out.name} holds {', '.join(strange[:3])}, which an export would remove: name another --out")
+    for left in (new, old):  # of an export that was killed
+        if left is old and not out.exists() and old.exists():
+            old.rename(out)
+        shutil.rmtree(left, ignore_errors=True)
+    new.mkdir(parents=True)
+    try:
+        yield new
+        for path in new.iterdir():
+            path.chmod(0o644)
+        new.chmod(0o755)
+        if out.exists():
+            out.rename(old)
+        new.rename(out)
+        shutil.rmtree(old, ignore_errors=True)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def read_facts(folder: Path, name: str) -> dict:
+    """run.json or prepared.json. Raises FileNotFoundError with what to do, ValueError if it is no JSON."""
+    path = folder / name
+    if not path.is_file():
+        what = "a run: name the right --run-folder" if name == RUN_FILE else "prepared data: name the right --data"
+        raise FileNotFoundError(f"{path} is missing, so this is no folder of {what}")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def build(run: Path, data: Path, out: Path, average: int, recipe: Sequence[str] = ()) -> Translator:
     """Averages the last `average` snapshots of `run` and writes the checkpoint with its vocabulary to `out`. Returns it, loaded from there.
 
-    Raises FileNotFoundError if the run has no snapshots.
+    recipe: the commands that repeat it, for the card.
+    Raises FileNotFoundError if the run has no snapshots, ValueError if their log or their vocabulary is not theirs.
     """
-    facts = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    facts = read_facts(run, RUN_FILE)
+    vocabulary = hashlib.sha256((data / TOKENIZER_FILE).read_bytes()).hexdigest()
+    if facts.get("data", {}).get("vocabulary", vocabulary) != vocabulary:
+        raise ValueError(f"the run {run.name} was trained with another vocabulary than that of {data.name}: name its own --data")
     model = Transformer(TransformerConfig(**facts["config"]))
     state, names = average_snapshots(run, average)
     # Tied embeddings stand in the state twice; the checkpoint holds them once.
@@ -88,11 +145,13 @@ def build(run: Path, data: Path, out: Path, average: int) -> Translator:
     load_state(model, state, "snapshots")
     save_checkpoint(model, out)
     shutil.copyfile(data / TOKENIZER_FILE, out / TOKENIZER_FILE)
-    log = [json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
-    reached = next(entry for entry in reversed(log) if entry["step"] == int(names[-1]))
-    prepared = json.loads((data / "prepared.json").read_text(encoding="utf-8"))
-    training = {"reached": reached, "snapshots": [int(name) for name in names], "prepared": prepared}
-    training |= {name: facts[name] for name in ("settings", "sampling")}
+    log = [json.loads(line) for line in (run / LOG_FILE).read_text(encoding="utf-8").splitlines()]
+    reached = next((entry for entry in reversed(log) if entry["step"] == int(names[-1])), None)
+    if reached is None:
+        raise ValueError(f"{LOG_FILE} has no line for step {int(names[-1])}, of which there is a snapshot")
+    training = {"reached": reached, "snapshots": [int(name) for name in names], "prepared": read_facts(data, PREPARED_FILE)}
+    training |= {name: facts[name] for name in ("settings", "sampling", "init") if name in facts}
+    training["recipe"] = list(recipe)
     _write_json(out / TRAINING_FILE, training)
     return load_translator(out, "cpu")
 
@@ -138,6 +197,9 @@ def write_card(out: Path) -> None:
         tokens=training["reached"]["tokens"],
         hours=training["reached"]["seconds"] / 3600,
         snapshots=len(training["snapshots"]),
+        init=_init_text(training.get("init")),
+        recipe="\n".join(training.get("recipe", [])),
+        credit=training["prepared"].get("credit", CREDIT),
         settings="\n".join(f"| {name.replace('_', ' ')} | {value} |" for name, value in settings.items()),
         extra="; ".join(extra) if extra else "nothing",
         examples="\n\n".join(_example_table(target, pairs) for target, pairs in evaluation["examples"].items()),
@@ -148,6 +210,17 @@ def write_card(out: Path) -> None:
 def write_evaluation(out: Path, measured: dict) -> None:
     """Stores what was measured ({"beam_size", "scores", "examples", perhaps "alignment"}) beside the weights."""
     _write_json(out / EVALUATION_FILE, measured)
+
+
+def _init_text(init: dict | None) -> str:
+    if init is None:
+        return ""
+    reached = init.get("reached") or {}
+    figures = [f"{reached['step']:,} updates"] if "step" in reached else []
+    figures += [f"{reached['tokens']:,} target tokens"] if "tokens" in reached else []
+    figures += [f"{reached['seconds'] / 3600:.1f} hours"] if "seconds" in reached else []
+    told = f" ({', '.join(figures)})" if figures else ""
+    return f" These are counted from its start: it began with the weights of `{init['from']}`{told}.{_init_text(init.get('init'))}"
 
 
 def _alignment_text(measured: dict | None) -> str:

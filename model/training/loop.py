@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import pickle
 import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -21,64 +23,23 @@ from tqdm import tqdm
 from model.config import TransformerConfig
 from model.hooks import attention_hook
 from model.masks import padding_mask
-from model.training.batches import Batch, EpochBuilder, bucket, collate, encode_pairs
+from model.training.batches import Batch, DataError, EpochBuilder, bucket, collate, encode_pairs
 from model.training.corpus import Pair
 from model.training.dropout import use_byte_dropout
+from model.training.initial import LOG_FILE, vocabulary_fingerprint
 from model.training.loss import learning_rate, projected_loss
+from model.training.settings import TrainingSettings, autocast_dtype, build_optimizers
 from model.transformer import Transformer
 
+__all__ = ["Trainer", "TrainingDivergedError", "TrainingSettings", "autocast_dtype", "average_snapshots", "start_processes"]
+
 STATE_FILE = "state.pt"
+# So many updates in a row without a finite gradient end a run: one may be a freak batch, five are none.
+MAX_SKIPPED = 5
 
 
-@dataclass(frozen=True)
-class TrainingSettings:
-    """What a run is trained with. `last_step` and `cooldown_steps` may be changed on resume; the rate is a function of the step alone."""
-
-    batch_tokens: int = 4800
-    peak_rate: float = 1.5e-3
-    warmup_steps: int = 800
-    last_step: int | None = None
-    cooldown_steps: int = 2200
-    decay: str = "root"
-    smoothing: float = 0.1
-    clip_norm: float = 1.0
-    snapshot_every: int = 250
-    keep_snapshots: int = 10
-    seed: int = 0
-    precision: str = "auto"
-    optimizer: str = "adam"
-    muon_rate: float = 4e-3  # peak rate of the matrices with optimizer="muon"; `peak_rate` is that of all else
-
-
-def autocast_dtype(precision: str, device: torch.device) -> torch.dtype:
-    """The type of matrix products: "fp32", "bf16", or "auto" = bf16 where the hardware has instructions for it (measured: three to four
-    times fp32 on such a processor), else fp32. Raises ValueError for another word."""
-    if precision == "auto":
-        fast = device.type == "cuda" or (device.type == "cpu" and torch.cpu.get_capabilities().get("avx512_bf16", False))
-        return torch.bfloat16 if fast else torch.float32
-    try:
-        return {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
-    except KeyError:
-        raise ValueError(f"precision must be auto, fp32 or bf16, not {precision!r}") from None
-
-
-def build_optimizers(model: Transformer, settings: TrainingSettings) -> list[torch.optim.Optimizer]:
-    """Adam(0.9, 0.98) for everything (2017, section 5.3), or with "muon" that method (Jordan et al. 2024) for the matrices inside the
-    layers and Adam for the rest. Each group holds its `peak_rate`. Raises ValueError for another word."""
-    fused = next(model.parameters()).device.type in ("cpu", "cuda")
-    parameters = list(model.parameters())
-    optimizers: list[torch.optim.Optimizer] = []
-    if settings.optimizer == "muon":
-        matrices = [p for layers in (model.encoder, model.decoder) for p in layers.parameters() if p.ndim == 2]
-        inside = {id(p) for p in matrices}
-        parameters = [p for p in parameters if id(p) not in inside]
-        group = {"params": matrices, "peak_rate": settings.muon_rate}
-        optimizers.append(torch.optim.Muon([group], lr=0.0, adjust_lr_fn="match_rms_adamw"))
-    elif settings.optimizer != "adam":
-        raise ValueError(f"optimizer must be adam or muon, not {settings.optimizer!r}")
-    group = {"params": parameters, "peak_rate": settings.peak_rate}
-    optimizers.append(torch.optim.Adam([group], lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=fused))
-    return optimizers
+class TrainingDivergedError(RuntimeError):
+    """Loss, gradients or weights are no finite numbers any more; the last good state was kept."""
 
 
 def batch_loss(model: Transformer, batch: Batch, smoothing: float, dtype: torch.dtype) -> Tensor:
@@ -120,17 +81,26 @@ class Trainer:
         encoded = sorted(encode_pairs(epochs.vocabulary, list(valid)), key=lambda item: len(item[1]))
         self.valid = [collate(items) for items in bucket(encoded, settings.batch_tokens, lambda item: max(map(len, item)))]
         self.step, self.epoch, self.next_batch, self.seconds, self.tokens = 0, 0, 0, 0.0, 0
+        self._skipped = 0  # updates in a row that were left out
         self._stop_asked = self._stop_agreed = False
 
     def resume(self) -> bool:
-        """Takes up the run from its folder; False if there is none. Exact on the same kind of device, with as many processes."""
+        """Takes up the run from its folder; False if there is none. Exact on the same kind of device, with as many processes.
+
+        Raises ValueError if the state cannot be read, or is that of a model of other sizes or of other optimizers."""
         path = self.folder / STATE_FILE
         if not path.exists():
             return False
-        state = torch.load(path, map_location=self.device, weights_only=True)
-        self.model.load_state_dict(state["model"])
-        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
-            optimizer.load_state_dict(saved)
+        try:
+            state = torch.load(path, map_location=self.device, weights_only=True)
+        except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
+            raise ValueError(f"{path.name} is damaged ({error}): begin anew, perhaps with --init and the last snapshot") from error
+        try:
+            self.model.load_state_dict(state["model"])
+            for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
+                optimizer.load_state_dict(saved)
+        except (RuntimeError, ValueError) as error:
+            raise ValueError(f"{path.name} is of another model or optimizer: give the options that run.json holds ({error})") from error
         for name in ("step", "epoch", "next_batch", "seconds", "tokens"):
             setattr(self, name, state[name])
         if len(state["random"]) == self.world and state.get("device", "cpu") == self.device.type:
@@ -138,7 +108,13 @@ class Trainer:
         return True
 
     def save(self) -> None:
-        """Writes state.pt; the old one stays whole until the new one is, and no process goes on before."""
+        """Writes state.pt; the old one stays whole until the new one is, and no process goes on before.
+
+        Raises TrainingDivergedError, writing nothing, if a weight is no finite number."""
+        norms = torch.stack(torch._foreach_norm(list(self.model.parameters())))
+        # The weights of all processes are the same, so all of them stop here.
+        if not bool(torch.isfinite(norms).all()):
+            raise TrainingDivergedError(f"the weights of step {self.step} are no finite numbers. {self._last_good()}")
         random = [self._random_state()]
         if self.world > 1:
             random = [torch.empty_like(random[0]) for _ in range(self.world)]
@@ -163,7 +139,7 @@ class Trainer:
     def train(self, last_step: int) -> None:
         """Runs until `last_step` updates are done, or SIGTERM / SIGINT, which saves and returns.
 
-        Raises ValueError if the pairs give too few batches for an epoch."""
+        Raises DataError if the pairs give too few batches for an epoch, TrainingDivergedError if it can't go on with finite numbers."""
         self._stop_asked = self._stop_agreed = False
         previous = {number: signal.signal(number, self._request_stop) for number in (signal.SIGTERM, signal.SIGINT)}
         bar = tqdm(total=last_step, initial=self.step, unit="step", disable=bool(self.rank), mininterval=5, dynamic_ncols=True)
@@ -171,7 +147,10 @@ class Trainer:
             self.model.train()
             recent_loss, recent_tokens, began = 0.0, 0, time.monotonic()
             while self.step < last_step and not self._stop():
-                for batch in self._rest_of_epoch():
+                batches = self._epoch()
+                if self._stop():
+                    break
+                for batch in self._rest_of(batches):
                     tick = time.monotonic()
                     loss, tokens = self.update(batch)
                     self.seconds += time.monotonic() - tick
@@ -180,7 +159,7 @@ class Trainer:
                     bar.update()
                     if self.step % 100 == 0:
                         speed = recent_tokens / (time.monotonic() - began)
-                        bar.set_postfix_str(f"epoch {self.epoch} loss {recent_loss / recent_tokens:.3f}, {speed:,.0f} tokens/s")
+                        bar.set_postfix_str(f"epoch {self.epoch} loss {recent_loss / max(recent_tokens, 1):.3f}, {speed:,.0f} tokens/s")
                         recent_loss, recent_tokens, began = 0.0, 0, time.monotonic()
                     if self.step % self.settings.snapshot_every == 0 or self.step >= last_step:
                         self._checkpoint(bar)
@@ -195,7 +174,11 @@ class Trainer:
                 signal.signal(number, handler)
 
     def update(self, batch: Batch) -> tuple[float, int]:
-        """One step of Adam on the mean loss per token of the batch (over all processes). Returns (summed loss, tokens)."""
+        """One step of Adam on the mean loss per token of the batch (over all processes). Returns (summed loss, tokens).
+
+        Without a finite loss and gradient the step is left out, (0, 0) returned, and after MAX_SKIPPED in a row TrainingDivergedError
+        raised: such a gradient would spoil weights and optimizer for good.
+        """
         self.step += 1
         settings = self.settings
         for optimizer in self.optimizers:
@@ -213,7 +196,12 @@ class Trainer:
             self._stop_agreed = bool(totals[2])
         scale = 1.0 / float(totals[1])
         torch._foreach_mul_([p.grad for p in parameters], scale)
-        torch.nn.utils.clip_grad_norm_(parameters, settings.clip_norm)
+        norm = torch.nn.utils.clip_grad_norm_(parameters, settings.clip_norm)
+        # Both are sums over all processes, so all of them decide alike.
+        if not (math.isfinite(float(totals[0])) and math.isfinite(float(norm))):
+            self._skip()
+            return 0.0, 0
+        self._skipped = 0
         for optimizer in self.optimizers:
             optimizer.step()
         return float(totals[0]), int(totals[1])
@@ -236,18 +224,38 @@ class Trainer:
             return
         entry = {"step": self.step, "epoch": self.epoch, "tokens": self.tokens, "seconds": round(self.seconds)}
         entry["valid_loss"] = round(self.validate(), 4)
-        with (self.folder / "log.jsonl").open("a", encoding="utf-8") as log:
+        with (self.folder / LOG_FILE).open("a", encoding="utf-8") as log:
             log.write(json.dumps(entry) + "\n")
         bar.write(json.dumps(entry))
         # Last, so that every snapshot has its line in the log.
         self.snapshot()
 
-    def _rest_of_epoch(self) -> Iterator[Batch]:
-        batches = self.epochs.build(self.settings.seed, self.epoch)
+    def _skip(self) -> None:
+        self._skipped += 1
+        if not self.rank:
+            tqdm.write(f"step {self.step}: loss or gradient is no finite number, update left out ({self._skipped} in a row)")
+        if self._skipped >= MAX_SKIPPED:
+            told = f"{self._skipped} updates in a row, up to step {self.step}, had no finite loss and gradient"
+            raise TrainingDivergedError(f"{told}. {self._last_good()}")
+
+    def _last_good(self) -> str:
+        kept = f"{STATE_FILE} holds the last good state" if (self.folder / STATE_FILE).exists() else "Nothing was saved yet"
+        return f"{kept}; go on from there with a lower --peak-rate, or --precision fp32."
+
+    def _epoch(self) -> list[list[tuple[list[int], list[int]]]]:
+        """The batches of this epoch; nothing if a stop was asked for meanwhile, which building minutes of batches must not outlast."""
+        batches = self.epochs.build(self.settings.seed, self.epoch, lambda: self._stop_asked) or []
+        if self.world > 1:
+            asked = torch.tensor(float(self._stop_asked))
+            dist.all_reduce(asked)
+            self._stop_agreed = bool(asked)
         # Every process takes its share of each group of `world` batches; a last incomplete group is left out.
+        if len(batches) < self.world and not self._stop():
+            raise DataError(f"the pairs give {len(batches)} batches for {self.world} processes: add pairs or lower batch_tokens")
+        return batches
+
+    def _rest_of(self, batches: list[list[tuple[list[int], list[int]]]]) -> Iterator[Batch]:
         # The run may have come to any batch before, with another number of processes.
-        if len(batches) < self.world:
-            raise ValueError(f"the pairs give {len(batches)} batches for {self.world} processes: add pairs or lower batch_tokens")
         for start in range(self.next_batch, len(batches) - self.world + 1, self.world):
             self.next_batch = start + self.world
             batch = collate(batches[start + self.rank], self.model.config.pad_id)
@@ -272,7 +280,8 @@ class Trainer:
     def describe(self) -> dict[str, object]:
         """Facts of the run for its folder and the model card."""
         settings = {"processes": self.world, **asdict(self.settings)}
-        return {"config": asdict(self.model.config), "settings": settings, "sampling": asdict(self.epochs.sampling)}
+        data = {"pairs": len(self.epochs.pairs), "vocabulary": vocabulary_fingerprint(self.epochs.vocabulary)}
+        return {"config": asdict(self.model.config), "settings": settings, "sampling": asdict(self.epochs.sampling), "data": data}
 
 
 def average_gradients(parameters: Sequence[Tensor], totals: Tensor) -> None:

@@ -25,10 +25,8 @@ class _ProjectedLoss(torch.autograd.Function):
         for start in range(0, states.shape[0], _ROWS):
             rows = slice(start, start + _ROWS)
             block, label = states[rows].to(dtype), labels[rows, None]
-            logits = (block @ projection.T).float()
-            log_z = logits.logsumexp(dim=1, keepdim=True)
-            # -sum_v q_v log p_v with q = (1 - e) one-hot + e / V
-            total += (log_z - (1 - smoothing) * logits.gather(1, label) - smoothing * logits.mean(dim=1, keepdim=True)).sum()
+            logits, log_z, loss = _block_loss(block, projection, label, smoothing)
+            total += loss
             grad = logits.sub_(log_z).exp_().sub_(smoothing / vocab_size)
             grad.scatter_add_(1, label, torch.full_like(log_z, smoothing - 1))
             grad = grad.to(dtype)
@@ -44,13 +42,28 @@ class _ProjectedLoss(torch.autograd.Function):
         return grad_states * grad_output, grad_weight * grad_output, None, None, None
 
 
+def _block_loss(block: Tensor, projection: Tensor, label: Tensor, smoothing: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Logits [n, V], log of the normaliser [n, 1] and the summed loss of n rows."""
+    logits = (block @ projection.T).float()
+    log_z = logits.logsumexp(dim=1, keepdim=True)
+    # -sum_v q_v log p_v with q = (1 - e) one-hot + e / V
+    loss = (log_z - (1 - smoothing) * logits.gather(1, label) - smoothing * logits.mean(dim=1, keepdim=True)).sum()
+    return logits, log_z, loss
+
+
 def projected_loss(states: Tensor, weight: Tensor, labels: Tensor, smoothing: float = 0.1, dtype: torch.dtype = torch.float32) -> Tensor:
     """Sum over tokens of the smoothed cross-entropy of softmax(states @ weight.T).
 
     states [N, D], weight [V, D], labels int64 [N]. Matrix products in `dtype`, the softmax in float32.
     Equals F.cross_entropy(..., label_smoothing=smoothing, reduction="sum").
     """
-    return _ProjectedLoss.apply(states, weight, labels, smoothing, dtype)
+    if torch.is_grad_enabled() and (states.requires_grad or weight.requires_grad):
+        return _ProjectedLoss.apply(states, weight, labels, smoothing, dtype)
+    projection = weight.to(dtype)
+    total = torch.zeros((), dtype=torch.float32, device=states.device)
+    for block, label in zip(states.split(_ROWS), labels[:, None].split(_ROWS), strict=True):
+        total += _block_loss(block.to(dtype), projection, label, smoothing)[2]
+    return total
 
 
 def learning_rate(

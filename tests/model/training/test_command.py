@@ -63,11 +63,12 @@ def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
 def test_prepare_writes_splits_vocabulary_and_facts(tiny_run: TinyRun) -> None:
     facts = json.loads((tiny_run.prepared / "prepared.json").read_text())
     # 48 of the 216 sentences are held out, and 24 differ from one of those in the final mark only
-    assert facts == {"train": {"fra": 144, "cmn": 144}, "valid": {"fra": 24, "cmn": 24}, "test": {"fra": 36, "cmn": 36}, "extra": []}
+    counts = {"train": {"fra": 144, "cmn": 144}, "valid": {"fra": 24, "cmn": 24}, "test": {"fra": 36, "cmn": 36}}
+    assert facts == counts | {"extra": [], "vocabulary": {"targets": ["fra", "cmn"], "copies": {"cmn": 2}}}
     tokenizer = Tokenizer(tiny_run.prepared / "tokenizer.model")
     assert (tokenizer.vocab_size, tokenizer.targets) == (400, ("fra", "cmn"))
     splits = {split: corpus.read_prepared(tiny_run.prepared / f"{split}.tsv") for split in corpus.SPLITS}
-    assert {split: corpus.summary(pairs) for split, pairs in splits.items()} | {"extra": []} == facts
+    assert {split: corpus.summary(pairs) for split, pairs in splits.items()} == counts
     keys = {split: {source_key(pair.source) for pair in pairs} for split, pairs in splits.items()}
     assert keys["train"].isdisjoint(keys["valid"] | keys["test"])
     assert "vocabulary: 400 pieces" in tiny_run.printed["prepare"]
@@ -152,7 +153,7 @@ def test_unusable_arguments_end_with_a_usage_message(arguments: list[str], capsy
     assert "usage: python -m model.training" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["prepare", "train", "evaluate", "export"])
+@pytest.mark.parametrize("command", ["download", "prepare", "train", "evaluate", "export"])
 def test_every_command_explains_itself(command: str) -> None:
     with pytest.raises(SystemExit) as ended:
         samples.command(command, "--help")
