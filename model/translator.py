@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from model.beam import beam_search
-from model.catalogue import find_model
+from model.catalogue import ModelEntry, find_model, find_offered, language_pair, read_layout
 from model.checkpoint import load_checkpoint
 from model.config import TransformerConfig
 from model.decoding import (
@@ -24,35 +24,73 @@ from model.decoding import (
     masked_log_softmax,
 )
 from model.device import pick_device
-from model.errors import CheckpointCorruptError, InvalidSettingError
+from model.errors import CheckpointCorruptError, InvalidSettingError, OutOfMemoryError, WrongArchitectureError
 from model.hooks import AttentionKind, AttentionRecorder, attention_hook
+from model.hub import Progress, fetch
 from model.results import AttentionTrace, Translation
 from model.sampling import greedy_search, sample
 from model.tokenizer import TOKENIZER_FILE, Tokenizer
 from model.transformer import Transformer
 
-__all__ = ["AttentionTrace", "DecodingStep", "Translation", "Translator", "load_translator"]
+__all__ = ["AttentionTrace", "DecodingStep", "Translation", "Translator", "load_offered", "load_translator"]
 
 
-def load_translator(source: str | Path | None = None, device: str | None = None) -> Translator:
-    """A translator from a folder with config.json, model*.safetensors and tokenizer.model; None is the embedded model.
+def load_translator(
+    source: str | Path | None = None,
+    device: str | None = None,
+    *,
+    revision: str | None = None,
+    progress: Progress | None = None,
+) -> Translator:
+    """A translator from a folder, from the hub, or (None or "embedded") the one that comes with the project.
 
+    source: a folder as `save_checkpoint` writes it or of a Marian model; or a hub id such as "Helsinki-NLP/opus-mt-en-de", whose files
+    are fetched into the cache of `huggingface_hub` the first time (`progress` is then called with bytes done and bytes in all).
+    revision: a commit, tag or branch on the hub; None is the newest. `Translator.revision` is the commit that was loaded.
     device: "cuda", "cuda:1", "mps" or "cpu"; None takes ATLAS_DEVICE, or else the best one here.
-    Raises CheckpointMissingError, CheckpointCorruptError and DeviceError.
+    Raises CheckpointMissingError, CheckpointCorruptError, WrongArchitectureError, UnsupportedModelError, OutOfMemoryError, DeviceError,
+    ModelNotAllowedError and the errors of `model.hub.fetch`.
     """
-    entry = find_model(source)
-    tokenizer = Tokenizer(entry.folder / TOKENIZER_FILE)
-    model = load_checkpoint(entry.folder, pick_device(device))
-    return Translator(model, tokenizer, entry.name)
+    return _load(find_model(source), pick_device(device), revision, progress)
+
+
+def load_offered(name: str, revision: str | None = None, progress: Progress | None = None, max_bytes: int | None = None) -> Translator:
+    """The same for a visitor of the page, who names what `model.catalogue.find_offered` allows. Made for `model.pool.ModelPool`."""
+    return _load(find_offered(name), pick_device(), revision, progress, max_bytes)
+
+
+def _load(
+    entry: ModelEntry, device: torch.device, revision: str | None, progress: Progress | None, max_bytes: int | None = None
+) -> Translator:
+    folder, commit = entry.folder, None
+    if folder is None:
+        fetched = fetch(entry.repo_id, revision or entry.revision, progress, max_bytes=max_bytes)
+        folder, commit = fetched.folder, fetched.revision
+    elif revision is not None:
+        raise InvalidSettingError("revision", revision, "None: a folder has no revisions")
+    try:
+        if read_layout(folder) == "marian":
+            raise WrongArchitectureError("MarianMTModel")
+        return Translator(load_checkpoint(folder, device), Tokenizer(folder / TOKENIZER_FILE), entry.name, commit)
+    except (MemoryError, RuntimeError) as error:
+        if not _is_out_of_memory(error):
+            raise
+        raise OutOfMemoryError(str(device)) from error
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    # The CPU's allocator raises a plain RuntimeError.
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "not enough memory" in str(error) or "out of memory" in str(error)
 
 
 class Translator:
     """A model with its tokenizer. Holds nothing of any call, so threads may share one.
 
+    revision: the commit that the files are of, if they came from the hub.
     Raises CheckpointCorruptError if the two do not belong together.
     """
 
-    def __init__(self, model: Transformer, tokenizer: Tokenizer, name: str = "") -> None:
+    def __init__(self, model: Transformer, tokenizer: Tokenizer, name: str = "", revision: str | None = None) -> None:
         for field in ("vocab_size", "pad_id", "bos_id", "eos_id", "unk_id"):
             ours, theirs = getattr(tokenizer, field), getattr(model.config, field)
             if ours != theirs:
@@ -61,6 +99,7 @@ class Translator:
         self._device = next(model.parameters()).device
         self.tokenizer = tokenizer
         self.name = name
+        self.revision = revision
 
     def __repr__(self) -> str:
         return f"Translator({self.name!r}, targets={self.targets}, device={self.device!r})"
@@ -73,6 +112,18 @@ class Translator:
     def device(self) -> str:
         """Such as "cpu" or "cuda:0"."""
         return str(self._device)
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory that the model takes: parameters and tables, each once."""
+        tensors = {tensor.data_ptr(): tensor for tensor in (*self._model.parameters(), *self._model.buffers())}
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+
+    @property
+    def source_language(self) -> str | None:
+        """Code of the language it reads, such as "eng" or "de"; None if nothing tells."""
+        said = getattr(self.tokenizer, "source_lang", "eng")
+        return said or (language_pair(self.name) or (None,))[0]
 
     @property
     def targets(self) -> tuple[str, ...]:

@@ -4,10 +4,25 @@ import pytest
 import torch
 
 import model as package
+import model.translator
 from model.catalogue import EMBEDDED, find_model
+from model.config import count_parameters
 from model.device import pick_device
-from model.errors import AtlasError, CheckpointCorruptError, CheckpointMissingError, DeviceError, InvalidSettingError
-from model.translator import Translator, load_translator
+from model.errors import (
+    AtlasError,
+    CheckpointCorruptError,
+    CheckpointMissingError,
+    DeviceError,
+    InvalidSettingError,
+    ModelTooLargeError,
+    OutOfMemoryError,
+    UnknownRepositoryError,
+    UnknownRevisionError,
+)
+from model.hub import fetch
+from model.pool import ModelPool
+from model.translator import Translator, load_offered, load_translator
+from tests.model.hub_server import COMMIT, serve_hub
 from tests.tiny import random_model, tiny_config
 
 TEXT = "The cat saw 12 apples."
@@ -96,3 +111,67 @@ def test_the_environment_overrides(monkeypatch, tiny_folder):
     for bad in ("", 3, "gpu"):
         with pytest.raises(DeviceError):
             pick_device(bad)
+
+
+# --- the hub, where it is not the network that matters ---
+
+
+@pytest.fixture
+def hub(monkeypatch, tiny_folder, tmp_path):
+    """A hub that has the tiny model; `load_translator` reaches it as it would reach the real one."""
+    with serve_hub({"Helsinki-NLP/tiny": tiny_folder}) as served:
+        monkeypatch.setattr(
+            model.translator, "fetch", lambda *args, **kwargs: fetch(*args, **kwargs, endpoint=served.url, cache_dir=tmp_path / "cache")
+        )
+        yield served
+
+
+def test_a_model_from_the_hub_translates_like_the_folder(hub, tiny_translator):
+    told = []
+    loaded = load_translator("Helsinki-NLP/tiny", "cpu", progress=lambda done, total: told.append((done, total)))
+    assert (loaded.name, loaded.revision) == ("Helsinki-NLP/tiny", COMMIT)
+    assert loaded.translate(TEXT) == tiny_translator.translate(TEXT)
+    assert told[0][0] == 0 and told[-1][0] == told[-1][1] > 0
+    assert load_translator(f"Helsinki-NLP/tiny@{COMMIT}", "cpu").revision == COMMIT
+    with pytest.raises(UnknownRevisionError):
+        load_translator("Helsinki-NLP/tiny", "cpu", revision="v1")
+    assert load_translator(hub.folders["Helsinki-NLP/tiny"], "cpu").revision is None
+
+
+def test_a_folder_has_no_revisions(tiny_folder):
+    with pytest.raises(InvalidSettingError, match="revision"):
+        load_translator(tiny_folder, revision="main")
+
+
+def test_a_pool_of_models_from_the_hub(hub, tiny_translator):
+    pool = ModelPool(load_offered, 10**9)
+    loaded = pool.get("Helsinki-NLP/tiny")
+    assert loaded.translate(TEXT) == tiny_translator.translate(TEXT) and pool.find("Helsinki-NLP/tiny") is loaded
+    with pytest.raises(UnknownRepositoryError):
+        pool.get("Helsinki-NLP/none")
+    with pytest.raises(ModelTooLargeError):
+        ModelPool(load_offered, 1000).get("Helsinki-NLP/tiny")
+
+
+def test_no_memory_left(tiny_folder, monkeypatch):
+    for error in (
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: not enough memory: you tried to allocate 9 bytes"),
+    ):
+        with monkeypatch.context() as patched:
+
+            def full(*args, error=error):
+                raise error
+
+            patched.setattr(model.translator, "load_checkpoint", full)
+            with pytest.raises(OutOfMemoryError, match="cpu"):
+                load_translator(tiny_folder, "cpu")
+            patched.setattr(model.translator, "load_checkpoint", lambda *args: (_ for _ in ()).throw(RuntimeError("a mistake")))
+            with pytest.raises(RuntimeError, match="a mistake"):
+                load_translator(tiny_folder, "cpu")
+
+
+def test_the_bytes_of_a_model(tiny_translator):
+    config = tiny_translator.config
+    assert tiny_translator.num_bytes == 4 * (sum(count_parameters(config).values()) + config.max_len * config.d_model)
