@@ -105,6 +105,19 @@ class CheckpointCorruptError(AtlasError):
         super().__init__(f"The model file {path} cannot be used ({detail}): restore it from the repository.", path=path, detail=detail)
 
 
+class UnsafeFileError(AtlasError):
+    """A pickle that holds more than plain tensors. Nothing of it was run."""
+
+    code = "unsafe_file"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"The model file {path} holds more than plain tensors, so nothing of it was read or run: "
+            "choose a model that has model.safetensors.",
+            path=path,
+        )
+
+
 class DeviceError(AtlasError):
     """The requested device does not exist here."""
 

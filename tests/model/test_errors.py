@@ -15,6 +15,7 @@ EXAMPLES = [
     (errors.InvalidSettingError("beam_size", 0, "1 to 8"), "invalid_setting", {"name": "beam_size", "value": "0", "allowed": "1 to 8"}),
     (errors.CheckpointMissingError("config.json"), "checkpoint_missing", {"path": "config.json"}),
     (errors.CheckpointCorruptError("a.safetensors", "cut off"), "checkpoint_corrupt", {"path": "a.safetensors", "detail": "cut off"}),
+    (errors.UnsafeFileError("pytorch_model.bin"), "unsafe_file", {"path": "pytorch_model.bin"}),
     (errors.DeviceError("cuda:9", "there is one"), "device", {"device": "cuda:9", "detail": "there is one"}),
     (errors.ModelIdError("a b"), "model_id", {"model": "a b"}),
     (errors.ModelNotAllowedError("x/y", ("O", "P")), "model_not_allowed", {"model": "x/y", "allowed": ["O", "P"]}),

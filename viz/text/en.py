@@ -154,6 +154,7 @@ TEXT = {
     "error.invalid_setting": "“{value}” is not possible for {name}. Possible: {allowed}.",
     "error.checkpoint_missing": "The model file {path} is missing, so nothing can be translated. Restore the folder model/weights from the repository and start again.",
     "error.checkpoint_corrupt": "The model file {path} cannot be used ({detail}). Restore the folder model/weights from the repository and start again.",
+    "error.unsafe_file": "The model file {path} holds more than plain tensors, so nothing of it was read or run. Choose a model that has model.safetensors.",
     "error.device": "The device {device} cannot be used ({detail}). Start again with ATLAS_DEVICE=cpu.",
     "error.model_id": "“{model}” is not a model's id. Write it as owner/name, such as Helsinki-NLP/opus-mt-en-de.",
     "error.model_not_allowed": "{model} is not loaded here; models of these owners are: {allowed}. Choose one of them. Whoever runs this page can allow others with ATLAS_ALLOW_MODELS.",

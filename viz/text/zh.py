@@ -154,6 +154,7 @@ TEXT = {
     "error.invalid_setting": "{name} 不能取“{value}”。可选：{allowed}。",
     "error.checkpoint_missing": "缺少模型文件 {path}，无法翻译。请从代码仓库恢复 model/weights 文件夹，然后重新启动。",
     "error.checkpoint_corrupt": "模型文件 {path} 无法使用（{detail}）。请从代码仓库恢复 model/weights 文件夹，然后重新启动。",
+    "error.unsafe_file": "模型文件 {path} 里不只是张量，因此没有读取也没有运行其中任何内容。请选择带有 model.safetensors 的模型。",
     "error.device": "设备 {device} 无法使用（{detail}）。请用 ATLAS_DEVICE=cpu 重新启动。",
     "error.model_id": "“{model}”不是模型编号。请写成“所有者/名称”，例如 Helsinki-NLP/opus-mt-en-de。",
     "error.model_not_allowed": "这里不加载 {model}，只加载这些所有者的模型：{allowed}。请从中选择；网页的管理者可以用 ATLAS_ALLOW_MODELS 放行其他模型。",
