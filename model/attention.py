@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from model.cache import LayerCache
 from model.config import TransformerConfig
-from model.hooks import AttentionSite, hooks_active, run_hooks
+from model.hooks import AttentionSite, hooks_active, run_hooks, show_values
 
 
 def scaled_dot_product_attention(
@@ -63,6 +63,7 @@ class MultiHeadAttention(nn.Module):
             if cache.cross_k is None or cache.cross_v is None:
                 cache.cross_k, cache.cross_v = self._keys_values(memory)
             k, v = cache.cross_k, cache.cross_v
+        show_values(self.site, v)
         dropout = self.dropout if self.training else 0.0
         if hooks_active():
             heads = scaled_dot_product_attention(q, k, v, mask, dropout, self.site)

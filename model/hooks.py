@@ -1,11 +1,11 @@
-"""Scoped hooks on the softmax weights of every attention layer and head.
+"""Scoped hooks on the softmax weights of every attention layer and head, and on the values that they weigh.
 
 A hook lives in a context variable, so it is seen only by the thread (or task) that set it and only inside its `with` block;
 nothing is installed on a module and nothing is left behind. Two visitors who share one model never see each other.
 Don't yield from a generator inside the block: the caller would run under the hook until the generator is resumed.
 """
 
-# L layers, B batch, H heads, T queries, S keys
+# L layers, B batch, H heads, T queries, S keys, K head_dim
 
 from __future__ import annotations
 
@@ -33,8 +33,11 @@ class AttentionSite:
 # Called with (site, attn_weights [B, H, T, S]) after softmax and before dropout. Returns None to read,
 # or weights of the same shape that are used instead.
 AttentionHook = Callable[[AttentionSite, Tensor], "Tensor | None"]
+# Called with (site, v [B, H, S, K]) before they are weighed. To read only: the tensor is the one in use.
+ValueHook = Callable[[AttentionSite, Tensor], None]
 
 _hooks: ContextVar[tuple[AttentionHook, ...]] = ContextVar("attention_hooks", default=())
+_value_hooks: ContextVar[tuple[ValueHook, ...]] = ContextVar("value_hooks", default=())
 
 
 @contextmanager
@@ -45,6 +48,16 @@ def attention_hook(hook: AttentionHook) -> Iterator[AttentionHook]:
         yield hook
     finally:
         _hooks.reset(token)
+
+
+@contextmanager
+def value_hook(hook: ValueHook) -> Iterator[ValueHook]:
+    """Shows `hook` the values of every attention inside the block. Blocks nest, with those of `attention_hook` too."""
+    token = _value_hooks.set((*_value_hooks.get(), hook))
+    try:
+        yield hook
+    finally:
+        _value_hooks.reset(token)
 
 
 def hooks_active() -> bool:
@@ -64,25 +77,49 @@ def run_hooks(site: AttentionSite, attn_weights: Tensor) -> Tensor:
     return attn_weights
 
 
+def show_values(site: AttentionSite, v: Tensor) -> None:
+    """Shows v [B, H, S, K] to the active hooks. With a cache these are the values of the past too."""
+    for hook in _value_hooks.get():
+        hook(site, v)
+
+
 @dataclass
-class AttentionRecorder:
-    """A hook that keeps the weights of one pass: `with attention_hook(AttentionRecorder()) as recorder: model(...)`.
+class _Recorder:
+    """A hook that keeps what one pass shows it.
 
     A pass visits each site once. A second visit (say, a second pass under the same recorder) raises RuntimeError rather than
     overwrite the first.
     """
 
-    weights: dict[AttentionSite, Tensor] = field(default_factory=dict)
+    seen: dict[AttentionSite, Tensor] = field(default_factory=dict)
 
-    def __call__(self, site: AttentionSite, attn_weights: Tensor) -> None:
-        if site in self.weights:
+    def __call__(self, site: AttentionSite, tensor: Tensor) -> None:
+        if site in self.seen:
             raise RuntimeError(f"{site} was recorded already: use one recorder for one pass")
         # a copy: a later hook may write into the tensor
-        self.weights[site] = attn_weights.detach().clone()
+        self.seen[site] = tensor.detach().clone()
 
     def stack(self, kind: AttentionKind) -> Tensor:
-        """All layers of one kind, [L, B, H, T, S]. Raises KeyError if the pass had none."""
-        sites = sorted((site for site in self.weights if site.kind == kind), key=lambda site: site.layer)
+        """All layers of one kind, [L, ...]. Raises KeyError if the pass had none."""
+        sites = sorted((site for site in self.seen if site.kind == kind), key=lambda site: site.layer)
         if not sites:
             raise KeyError(f"no attention of kind {kind!r} was recorded")
-        return torch.stack([self.weights[site] for site in sites])
+        return torch.stack([self.seen[site] for site in sites])
+
+
+class AttentionRecorder(_Recorder):
+    """Keeps the weights: `with attention_hook(AttentionRecorder()) as recorder: model(...)`, then `stack` is [L, B, H, T, S]."""
+
+    @property
+    def weights(self) -> dict[AttentionSite, Tensor]:
+        """[B, H, T, S] by site."""
+        return self.seen
+
+
+class ValueRecorder(_Recorder):
+    """Keeps the values: `with value_hook(ValueRecorder()) as recorder: model(...)`, then `stack` is [L, B, H, S, K]."""
+
+    @property
+    def values(self) -> dict[AttentionSite, Tensor]:
+        """[B, H, S, K] by site."""
+        return self.seen
