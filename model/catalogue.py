@@ -10,14 +10,12 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from model.checkpoint import CONFIG_FILE, FORMAT, read_json
 from model.errors import (
     CheckpointCorruptError,
     CheckpointMissingError,
     InvalidSettingError,
     ModelIdError,
     ModelNotAllowedError,
-    WrongArchitectureError,
 )
 
 ENVIRONMENT_VARIABLE = "ATLAS_ALLOW_MODELS"
@@ -50,6 +48,9 @@ class HubPair:
     target: str
     repo_id: str
 
+
+# How `>>code<<` tokens spell the languages of names that speak of one language and mean several.
+_OTHER_CODES = {"zh": ("cmn_Hans", "cmn", "zh"), "ar": ("ara", "ar"), "he": ("heb", "he"), "hi": ("hin", "hi")}
 
 EMBEDDED = ModelEntry("embedded", Path(__file__).parent / "weights")
 
@@ -148,30 +149,17 @@ def offered_folders() -> dict[str, Path]:
     return folders
 
 
-# --- what a folder or a name tells ---
-
-
-def read_layout(folder: Path) -> str:
-    """ "atlas" for a checkpoint of this project, "marian" for one of Marian, as config.json says.
-
-    Raises WrongArchitectureError naming anything else, CheckpointMissingError and CheckpointCorruptError.
-    """
-    values = read_json(folder, CONFIG_FILE)
-    if values.get("format") == FORMAT:
-        return "atlas"
-    architectures = values.get("architectures")
-    names = [name for name in architectures if isinstance(name, str)] if isinstance(architectures, list) else []
-    kind = values.get("model_type")
-    # Some configurations of 2020 call their type "bart" though the model is Marian's: what was built counts.
-    if "MarianMTModel" in names or (kind == "marian" and not names):
-        return "marian"
-    found = names[0] if names else kind if isinstance(kind, str) and kind else values.get("format")
-    if found is None:
-        raise CheckpointCorruptError(CONFIG_FILE, "it says of no architecture what the model is")
-    raise WrongArchitectureError(found)
+# --- what a name tells ---
 
 
 def language_pair(name: str) -> tuple[str, str] | None:
     """The two language codes in the name of an OPUS-MT model ("en", "de"), or None. Groups of languages have names like "ROMANCE"."""
     pair = _PAIR.fullmatch(name.split("@")[0].split("/")[-1])
     return (pair["source"], pair["target"]) if pair else None
+
+
+def preferred_target(name: str, targets: tuple[str, ...]) -> str:
+    """Of the languages a model translates into the one in its name, else the first."""
+    pair = language_pair(name)
+    wanted = () if pair is None else _OTHER_CODES.get(pair[1], (pair[1],))
+    return next((target for code in wanted for target in targets if target == code), targets[0])

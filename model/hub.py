@@ -23,7 +23,6 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from model.catalogue import read_layout
 from model.checkpoint import CONFIG_FILE
 from model.errors import (
     AtlasError,
@@ -36,6 +35,7 @@ from model.errors import (
     UnknownRepositoryError,
     UnknownRevisionError,
 )
+from model.layout import read_layout
 
 MB = 10**6
 BROKEN = "the transfer broke off"

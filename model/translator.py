@@ -11,7 +11,8 @@ import numpy as np
 import torch
 
 from model.beam import beam_search
-from model.catalogue import ModelEntry, find_model, find_offered, language_pair, read_layout
+from model.best_heads import BestHeads, read_best_heads
+from model.catalogue import ModelEntry, find_model, find_offered, language_pair
 from model.checkpoint import load_checkpoint
 from model.config import TransformerConfig
 from model.decoding import (
@@ -27,6 +28,7 @@ from model.device import pick_device
 from model.errors import CheckpointCorruptError, InvalidSettingError, OutOfMemoryError, WrongArchitectureError
 from model.hooks import AttentionKind, AttentionRecorder, attention_hook
 from model.hub import Progress, fetch
+from model.layout import read_layout
 from model.results import AttentionTrace, Translation
 from model.sampling import greedy_search, sample
 from model.tokenizer import TOKENIZER_FILE, Tokenizer
@@ -71,7 +73,8 @@ def _load(
     try:
         if read_layout(folder) == "marian":
             raise WrongArchitectureError("MarianMTModel")
-        return Translator(load_checkpoint(folder, device), Tokenizer(folder / TOKENIZER_FILE), entry.name, commit)
+        model, tokenizer = load_checkpoint(folder, device), Tokenizer(folder / TOKENIZER_FILE)
+        return Translator(model, tokenizer, entry.name, commit, read_best_heads(folder))
     except (MemoryError, RuntimeError) as error:
         if not _is_out_of_memory(error):
             raise
@@ -86,11 +89,18 @@ def _is_out_of_memory(error: Exception) -> bool:
 class Translator:
     """A model with its tokenizer. Holds nothing of any call, so threads may share one.
 
-    revision: the commit that the files are of, if they came from the hub.
+    revision: the commit that the files are of, if they came from the hub. best_heads: see `model.best_heads`; nothing if not measured.
     Raises CheckpointCorruptError if the two do not belong together.
     """
 
-    def __init__(self, model: Transformer, tokenizer: Tokenizer, name: str = "", revision: str | None = None) -> None:
+    def __init__(
+        self,
+        model: Transformer,
+        tokenizer: Tokenizer,
+        name: str = "",
+        revision: str | None = None,
+        best_heads: BestHeads | None = None,
+    ) -> None:
         for field in ("vocab_size", "pad_id", "bos_id", "eos_id", "unk_id"):
             ours, theirs = getattr(tokenizer, field), getattr(model.config, field)
             if ours != theirs:
@@ -100,6 +110,7 @@ class Translator:
         self.tokenizer = tokenizer
         self.name = name
         self.revision = revision
+        self.best_heads = best_heads or {}
 
     def __repr__(self) -> str:
         return f"Translator({self.name!r}, targets={self.targets}, device={self.device!r})"

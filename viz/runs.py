@@ -1,4 +1,4 @@
-"""Runs of the model for many visitors: one model, one lock, one cache that is bounded in bytes.
+"""Runs of the models for many visitors: one lock, one cache that is bounded in bytes.
 
 A run is a translation with its attention maps. It is found by what was asked (`Request`), never by who asked, so no visitor can
 see another one's sentence without typing it, and nothing of a visitor is kept in a session.
@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 
 from cachetools import LRUCache
 
-from model.errors import AtlasError, InvalidSettingError
+from model.catalogue import EMBEDDED, MAX_SOURCE
+from model.errors import AtlasError, InvalidSettingError, ModelNotLoadedError
 
 if TYPE_CHECKING:
+    from model.pool import ModelPool
     from model.translator import AttentionTrace, Translation, Translator
 
 MAX_CACHE_BYTES = 256 * 2**20
@@ -43,18 +45,21 @@ class NoModelError(AtlasError):
 
 @dataclass(frozen=True)
 class Request:
-    """What decides a run: the text, the target language, the beam size, and a given translation if there is one."""
+    """What decides a run: the text, the target language, the beam size, a given translation if there is one, and the model's name."""
 
     text: str
     target: str
     beam_size: int = 4
     given: str | None = None
     recorded: bool = False
+    model: str = EMBEDDED.name
 
     def __post_init__(self) -> None:
-        for name in ("text", "target"):
+        for name in ("text", "target", "model"):
             if not isinstance(getattr(self, name), str):
                 raise InvalidSettingError(name, getattr(self, name), "text")
+        if len(self.model) > MAX_SOURCE:
+            raise InvalidSettingError("model", self.model, f"at most {MAX_SOURCE} characters")
         if self.given is not None and not isinstance(self.given, str):
             raise InvalidSettingError("given", self.given, "text")
         if isinstance(self.beam_size, bool) or not isinstance(self.beam_size, int) or not 1 <= self.beam_size <= max(BEAM_SIZES):
@@ -66,7 +71,8 @@ class Request:
         if not isinstance(value, Mapping):
             raise InvalidSettingError("request", type(value).__name__, "what the page was given")
         given = value.get("given")
-        return cls(value.get("text"), value.get("target"), value.get("beam_size", 4), given, value.get("recorded") is True)
+        model = value.get("model", EMBEDDED.name)
+        return cls(value.get("text"), value.get("target"), value.get("beam_size", 4), given, value.get("recorded") is True, model)
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)
@@ -74,12 +80,13 @@ class Request:
 
 @dataclass(frozen=True)
 class Run:
-    """One pass of the model: translation, its maps, and the seconds both took on this server."""
+    """One pass of a model: translation, its maps, the seconds both took on this server, and the model's commit if it is of the hub."""
 
     request: Request
     translation: Translation
     trace: AttentionTrace
     seconds: float
+    revision: str | None = None
 
     @property
     def badge(self) -> str:
@@ -96,9 +103,10 @@ class Run:
 
 
 class RunCache:
-    """Runs of one translator, computed once and kept while there is room. All methods may be called from any thread.
+    """Runs of the models, computed once and kept while there is room. All methods may be called from any thread.
 
-    translator: the model, or None with `problem` saying why there is none. recorded: a saved run that is always found.
+    translator: the embedded model, or None with `problem` saying why there is none. recorded: a saved run that is always found.
+    pool: all other models. Which one a run is of stands in its request; there is no current model.
     """
 
     def __init__(
@@ -107,8 +115,10 @@ class RunCache:
         recorded: Run | None = None,
         problem: AtlasError | None = None,
         max_bytes: int = MAX_CACHE_BYTES,
+        pool: ModelPool | None = None,
     ) -> None:
         self.translator = translator
+        self.pool = pool
         self.recorded = recorded
         self.problem = problem if translator is None else None
         self._runs: LRUCache[Request, Run] = LRUCache(max_bytes, getsizeof=lambda run: run.num_bytes)
@@ -116,11 +126,16 @@ class RunCache:
         self._model_lock = threading.Lock()  # the model, held for a whole pass
         self._compute = on_gpu(self._compute_run)
 
-    def ready(self) -> Translator:
-        """The translator. Raises the reason why there is none."""
-        if self.translator is None:
-            raise self.problem or NoModelError()
-        return self.translator
+    def translator_of(self, model: object = EMBEDDED.name) -> Translator:
+        """The model of this name. Never loads one. Raises ModelNotLoadedError, or the reason why there is no embedded one."""
+        if model == EMBEDDED.name:
+            if self.translator is None:
+                raise self.problem or NoModelError()
+            return self.translator
+        found = self.pool.find(model) if self.pool is not None and isinstance(model, str) else None
+        if found is None:
+            raise ModelNotLoadedError(model)
+        return found
 
     def find(self, request: Request) -> Run | None:
         """The run if it is at hand. Never runs the model."""
@@ -130,13 +145,13 @@ class RunCache:
             return self._runs.get(request)
 
     def get(self, request: Request) -> Run:
-        """The run, computed if need be. Raises the typed errors of `model.errors`, and NoModelError or the reason there is no model."""
+        """The run, computed if need be. Raises the typed errors of `model.errors`, among them those of `translator_of`."""
         run = self.find(request)
         if run is not None:
             return run
         if request.recorded:
             raise NoModelError()
-        self.ready()
+        self.translator_of(request.model)
         with self._model_lock:
             run = self.find(request)  # somebody else may have asked the same while we waited
             if run is None:
@@ -148,9 +163,10 @@ class RunCache:
 
     def _compute_run(self, request: Request) -> Run:
         start = time.perf_counter()
+        translator = self.translator_of(request.model)
         if request.given is None:
-            translation = self.translator.translate(request.text, request.target, request.beam_size)
+            translation = translator.translate(request.text, request.target, request.beam_size)
         else:
-            translation = self.translator.force(request.text, request.given, request.target)
-        trace = self.translator.trace(translation)
-        return Run(request, translation, trace, time.perf_counter() - start)
+            translation = translator.force(request.text, request.given, request.target)
+        trace = translator.trace(translation)
+        return Run(request, translation, trace, time.perf_counter() - start, translator.revision)

@@ -15,7 +15,7 @@ from model.catalogue import (
     find_offered,
     language_pair,
     offered_folders,
-    read_layout,
+    preferred_target,
 )
 from model.errors import (
     CheckpointCorruptError,
@@ -24,6 +24,7 @@ from model.errors import (
     ModelNotAllowedError,
     WrongArchitectureError,
 )
+from model.layout import read_layout
 
 ID = "Helsinki-NLP/opus-mt-en-de"
 
@@ -126,6 +127,7 @@ def test_folders_that_are_offered(tmp_path, monkeypatch):
         ({"model_type": "marian", "architectures": ["MarianMTModel"]}, "marian"),
         ({"model_type": "marian"}, "marian"),
         ({"model_type": "bart", "architectures": ["MarianMTModel"]}, "marian"),
+        ({"model_type": "marian", "architectures": ["TFMarianMTModel"]}, "marian"),
     ],
 )
 def test_layouts(config, layout, tmp_path):
@@ -188,3 +190,17 @@ def test_the_popular_pairs_are_ids_that_may_be_loaded():
     assert {"Helsinki-NLP/opus-mt-en-jap", "Helsinki-NLP/opus-mt-ja-en", "Helsinki-NLP/opus-mt-tc-big-he-en"} <= set(ids)
     assert not {f"Helsinki-NLP/opus-mt-{pair}" for pair in ("en-ja", "he-en", "en-ko", "en-tr")} & set(ids)
 
+
+
+@pytest.mark.parametrize(
+    ("name", "targets", "expected"),
+    [
+        (ID, ("fr", "de"), "de"),
+        ("Helsinki-NLP/opus-mt-en-zh", ("yue_Hant", "cmn", "cmn_Hans"), "cmn_Hans"),
+        ("Helsinki-NLP/opus-mt-en-ar", ("apc", "ara"), "ara"),
+        ("Helsinki-NLP/opus-mt-en-ROMANCE", ("fr", "es"), "fr"),
+        ("somebody/mine", ("sv", "da"), "sv"),
+    ],
+)
+def test_the_language_that_a_page_begins_with(name, targets, expected):
+    assert preferred_target(name, targets) == expected

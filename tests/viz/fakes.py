@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.errors import EmptyTextError, TextTooLongError, UnknownTargetError, UnusableTextError
+from model.config import StackSizes
+from model.errors import EmptyTextError, TextTooLongError, UnknownRepositoryError, UnknownTargetError, UnusableTextError
 from model.results import AttentionTrace, Translation
 from viz.runs import Request, Run
 
@@ -50,6 +51,8 @@ class FakeConfig:
     d_model: int = D_MODEL
     max_len: int = MAX_LEN
     position_layout: str = "interleaved"
+    encoder: StackSizes = StackSizes(*ENCODER, d_ff=128, vocab_size=100)
+    decoder: StackSizes = StackSizes(*DECODER, d_ff=128, vocab_size=100)
 
 
 class FakeTranslator:
@@ -59,6 +62,10 @@ class FakeTranslator:
     config = FakeConfig()
     device = "cpu"
     name = "fake"
+    revision: str | None = None
+    source_language: str | None = "eng"
+    num_bytes = 1000
+    known = KNOWN
 
     def __init__(self) -> None:
         self.calls = 0
@@ -67,7 +74,7 @@ class FakeTranslator:
         del beam_size
         self.calls += 1
         source = self._source(text, target)
-        known = KNOWN.get((text, target))
+        known = self.known.get((text, target))
         if known:
             out = tuple(known.split())
         else:
@@ -82,17 +89,24 @@ class FakeTranslator:
         s, t = len(translation.src_tokens), len(translation.tgt_out_tokens)
         seed = sum(map(ord, translation.text)) + s
         return AttentionTrace(
-            weights(*ENCODER, s, s, seed),
-            weights(*DECODER, t, t, seed + 1, causal=True),
-            weights(*DECODER, t, s, seed + 2),
+            weights(*self._sizes("encoder"), s, s, seed),
+            weights(*self._sizes("decoder"), t, t, seed + 1, causal=True),
+            weights(*self._sizes("decoder"), t, s, seed + 2),
             translation.src_tokens,
             translation.tgt_in_tokens,
             translation.tgt_out_tokens,
         )
 
     def positional_encoding(self, length: int) -> np.ndarray:
-        angle = np.arange(length)[:, None] / 10000 ** (np.arange(0, D_MODEL, 2) / D_MODEL)
-        return np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(length, D_MODEL).astype(np.float32)
+        d_model = self.config.d_model
+        angle = np.arange(length)[:, None] / 10000 ** (np.arange(0, d_model, 2) / d_model)
+        if self.config.position_layout == "halves":
+            return np.concatenate([np.sin(angle), np.cos(angle)], axis=-1).astype(np.float32)
+        return np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(length, d_model).astype(np.float32)
+
+    def _sizes(self, side: str) -> tuple[int, int]:
+        stack = getattr(self.config, side)
+        return stack.num_layers, stack.num_heads
 
     def _source(self, text: str, target: str) -> tuple[str, ...]:
         if target not in self.targets:
@@ -123,6 +137,35 @@ class FakeTranslator:
             forced=forced,
             finished=True,
         )
+
+
+ARABIC = "Helsinki-NLP/opus-mt-en-ar"
+ROMANCE = "Helsinki-NLP/opus-mt-en-ROMANCE"
+GERMAN = "Helsinki-NLP/opus-mt-de-en"
+
+
+class OtherTranslator(FakeTranslator):
+    """A model like those of the hub: other sizes, more in the decoder than in the encoder, halves layout, a commit."""
+
+    config = FakeConfig(
+        48, 64, "halves", StackSizes(1, 2, d_ff=64, vocab_size=90), StackSizes(4, 6, d_ff=64, vocab_size=90)
+    )
+    known = {("I am a student.", "ara"): "▁أنا ▁طالب .", ("I love you.", "ara"): "▁أنا ▁أحبك ."}
+
+    def __init__(self, name: str, targets: tuple[str, ...], source_language: str = "en") -> None:
+        super().__init__()
+        self.name, self.targets, self.source_language, self.revision = name, targets, source_language, "5e1f" * 10
+
+
+def shelf(name: str, revision: str | None = None, progress: object = None, max_bytes: int | None = None) -> OtherTranslator:
+    """A loader for `model.pool.ModelPool` that knows three models."""
+    del revision, max_bytes
+    if callable(progress):
+        progress(150 * 10**6, 300 * 10**6)
+    languages = {ARABIC: (("ara",), "en"), GERMAN: (("en",), "de"), ROMANCE: (("fr", "es", "it", "pt", "ro", "ca", "gl", "oc"), "en")}
+    if name not in languages:
+        raise UnknownRepositoryError(name)
+    return OtherTranslator(name, *languages[name])
 
 
 def recorded_run(translator: FakeTranslator) -> Run:

@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from model.errors import CheckpointMissingError, EmptyTextError, InvalidSettingError
-from tests.viz.fakes import FakeTranslator, recorded_run
+from model.errors import CheckpointMissingError, EmptyTextError, InvalidSettingError, ModelNotLoadedError, UnknownTargetError
+from model.pool import ModelPool
+from tests.viz.fakes import ARABIC, ROMANCE, FakeTranslator, recorded_run, shelf
 from viz.runs import NoModelError, Request, RunCache
 
 
@@ -113,6 +114,9 @@ def test_without_a_model_the_reason_is_raised_and_the_recording_is_found() -> No
         {"text": "a", "target": "fra", "beam_size": True},
         {"text": "a", "target": "fra", "beam_size": "4"},
         {"text": "a", "target": "fra", "given": ["b"]},
+        {"text": "a", "target": "fra", "model": None},
+        {"text": "a", "target": "fra", "model": ["embedded"]},
+        {"text": "a", "target": "fra", "model": "x" * 301},
     ],
 )
 def test_requests_from_a_page_are_checked(value: object) -> None:
@@ -123,3 +127,43 @@ def test_requests_from_a_page_are_checked(value: object) -> None:
 def test_a_request_goes_to_the_page_and_back() -> None:
     request = Request("I love you.", "fra", 2, "Je t'aime.")
     assert Request.from_page(request.as_dict()) == request
+    other = Request("I love you.", "ara", 4, model=ARABIC)
+    assert Request.from_page(other.as_dict()) == other != Request("I love you.", "ara", 4)
+
+
+def test_two_models_at_once_never_mix() -> None:
+    runs = RunCache(FakeTranslator(), pool=ModelPool(shelf, 10_000))
+    for name in (ARABIC, ROMANCE):
+        with pytest.raises(ModelNotLoadedError):
+            runs.get(Request("I love you.", "fra", model=name))
+        runs.pool.get(name)
+    ours = runs.get(Request("I love you.", "fra"))
+    theirs = runs.get(Request("I love you.", "fr", model=ROMANCE))
+    third = runs.get(Request("I love you.", "ara", model=ARABIC))
+    assert [run.translation.text for run in (ours, theirs, third)] == ["Je t'aime.", "i LOVE YOU.", "أنا أحبك."]
+    assert [run.revision for run in (ours, theirs, third)] == [None, "5e1f" * 10, "5e1f" * 10]
+    assert runs.get(Request("I love you.", "fra")) is ours
+    with pytest.raises(UnknownTargetError, match="ara"):  # it says which it has
+        runs.get(Request("I love you.", "fra", model=ARABIC))
+
+
+def test_a_run_outlives_its_model_in_the_cache() -> None:
+    runs = RunCache(FakeTranslator(), pool=ModelPool(shelf, 1000))
+    runs.pool.get(ARABIC)
+    request = Request("I love you.", "ara", model=ARABIC)
+    run = runs.get(request)
+    runs.pool.get(ROMANCE)
+    assert runs.pool.names() == (ROMANCE,) and runs.get(request) is run
+    with pytest.raises(ModelNotLoadedError):
+        runs.get(Request("Something else.", "ara", model=ARABIC))
+
+
+def test_another_model_works_where_the_embedded_one_does_not() -> None:
+    runs = RunCache(None, problem=CheckpointMissingError("model.safetensors"), pool=ModelPool(shelf, 1000))
+    runs.pool.get(ARABIC)
+    assert runs.get(Request("I love you.", "ara", model=ARABIC)).translation.text == "أنا أحبك."
+    for name in (3, None, ["x"], "x"):
+        with pytest.raises(ModelNotLoadedError):
+            runs.translator_of(name)
+    with pytest.raises(ModelNotLoadedError):
+        RunCache(FakeTranslator()).translator_of(ARABIC)

@@ -88,7 +88,7 @@ def position_texts(language: str, tokens: bool, position_axis: str = "") -> Posi
 
 def views(runs: RunCache, choice: PositionChoice, run: Run | None, languages: tuple[str, ...]) -> tuple[str, str]:
     """Table and waves as the values of two PlotlyViews. Raises the reason why there is no model, if there is none."""
-    translator = runs.ready()
+    translator = runs.translator_of()
     layout, d_model = translator.config.position_layout, translator.config.d_model
     table = translator.positional_encoding(choice.length)
     tokens = run.translation.src_tokens if choice.tokens and run is not None else None
@@ -109,7 +109,7 @@ def views(runs: RunCache, choice: PositionChoice, run: Run | None, languages: tu
 def draw(runs: RunCache, result: object, store: object) -> tuple[Any, Any, Any]:
     """Message, table and waves for what the page chose; on an error the message alone."""
     try:
-        config = runs.ready().config
+        config = runs.translator_of().config
         choice = PositionChoice.from_page(as_mapping(store).get("positions"), config.d_model, config.max_len)
         request = as_mapping(result).get("request")
         run = runs.find(Request.from_page(request)) if choice.tokens and request else None
