@@ -16,11 +16,11 @@ from model.analysis.alignment import (
     strongest_links,
     word_of_piece,
 )
+from model.best_heads import LABELLINGS
 from model.errors import AtlasError
 from model.translator import Translator
 
 GOLD_NAME = "alibi"
-LABELLINGS = ("predicted", "read")
 
 
 def read_gold(folder: Path, name: str, source: str, target: str) -> list[GoldAlignment]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from model.best_heads import EVALUATION_FILE
 from model.checkpoint import load_config, load_state, save_checkpoint
 from model.config import TransformerConfig, count_parameters
 from model.recording import save_run
@@ -18,7 +19,6 @@ from model.training.loop import average_snapshots
 from model.transformer import Transformer
 from model.translator import Translator, load_translator
 
-EVALUATION_FILE = "evaluation.json"
 PREPARED_FILE = "prepared.json"
 EXAMPLE_FILE = "example.npz"
 EXAMPLE_TEXT, EXAMPLE_TARGET = "I am a student.", "fra"

@@ -206,7 +206,6 @@ def test_simplified_chinese_needs_a_package_and_says_so(server: FileServer, tmp_
 
 
 def test_the_real_package_simplifies() -> None:
-    pytest.importorskip("opencc")
     assert tatoeba.simplifier()("他們學習漢語。") == "他们学习汉语。"
 
 

@@ -1,0 +1,35 @@
+"""Which cross-attention head of a checkpoint aligns best, as `python -m model.training export` measured it and wrote it beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from model.checkpoint import read_json
+from model.errors import AtlasError
+
+EVALUATION_FILE = "evaluation.json"
+LABELLINGS = ("predicted", "read")
+
+BestHeads = dict[str, tuple[int, int]]
+
+
+def read_best_heads(folder: Path) -> BestHeads:
+    """How rows are named ("predicted": by the token they predict, "read": by the one they read) -> (layer, head), for what was measured.
+
+    Nothing for a folder without these measurements, or with others than ours: pictures open on them, no result depends on them.
+    """
+    try:
+        measured = read_json(folder, EVALUATION_FILE).get("alignment")
+    except AtlasError:
+        return {}
+    found: BestHeads = {}
+    for labelling in LABELLINGS:
+        best = _of(_of(measured, labelling), "best")
+        place = _of(best, "layer"), _of(best, "head")
+        if all(isinstance(number, int) and not isinstance(number, bool) and number >= 0 for number in place):
+            found[labelling] = place
+    return found
+
+
+def _of(value: object, key: str) -> object:
+    return value.get(key) if isinstance(value, dict) else None
