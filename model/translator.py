@@ -12,7 +12,6 @@ import torch
 
 from model.beam import beam_search
 from model.best_heads import BestHeads, read_best_heads
-from model.best_heads import BestHeads, read_best_heads
 from model.catalogue import ModelEntry, find_model, find_offered, language_pair
 from model.checkpoint import load_checkpoint
 from model.config import TransformerConfig
@@ -111,7 +110,6 @@ class Translator:
         self.tokenizer = tokenizer
         self.name = name
         self.revision = revision
-        self.best_heads = best_heads or {}
         self.best_heads = best_heads or {}
 
     def __repr__(self) -> str:
