@@ -13,6 +13,7 @@ from pathlib import Path
 import gradio as gr
 
 import model
+from model.best_heads import read_best_heads
 from model.errors import AtlasError
 from model.recording import load_run
 from model.translator import Translator
@@ -32,7 +33,8 @@ def recorded_run(path: Path = EXAMPLE) -> Run | None:
     except AtlasError as error:
         print(f"No recorded example: {error}")
         return None
-    return Run(Request(translation.source_text, translation.target, recorded=True), translation, trace, 0.0)
+    request = Request(translation.source_text, translation.target, recorded=True)
+    return Run(request, translation, trace, 0.0, best_heads=read_best_heads(path.parent))
 
 
 def build_app(

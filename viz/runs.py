@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from cachetools import LRUCache
@@ -18,6 +18,7 @@ from model.catalogue import EMBEDDED, MAX_SOURCE
 from model.errors import AtlasError, InvalidSettingError, ModelNotLoadedError
 
 if TYPE_CHECKING:
+    from model.best_heads import BestHeads
     from model.pool import ModelPool
     from model.translator import AttentionTrace, Translation, Translator
 
@@ -80,13 +81,17 @@ class Request:
 
 @dataclass(frozen=True)
 class Run:
-    """One pass of a model: translation, its maps, the seconds both took on this server, and the model's commit if it is of the hub."""
+    """One pass of a model: translation, its maps, the seconds both took on this server, and the model's commit if it is of the hub.
+
+    best_heads: "predicted" and "read" (how rows are named) -> (layer, head) of the model's cross-attention; nothing if not measured.
+    """
 
     request: Request
     translation: Translation
     trace: AttentionTrace
     seconds: float
     revision: str | None = None
+    best_heads: BestHeads = field(default_factory=dict)
 
     @property
     def badge(self) -> str:
@@ -169,4 +174,4 @@ class RunCache:
         else:
             translation = translator.force(request.text, request.given, request.target)
         trace = translator.trace(translation)
-        return Run(request, translation, trace, time.perf_counter() - start, translator.revision)
+        return Run(request, translation, trace, time.perf_counter() - start, translator.revision, translator.best_heads)

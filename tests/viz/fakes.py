@@ -65,6 +65,7 @@ class FakeTranslator:
     revision: str | None = None
     source_language: str | None = "eng"
     num_bytes = 1000
+    best_heads: dict[str, tuple[int, int]] = {}
     known = KNOWN
 
     def __init__(self) -> None:
@@ -171,4 +172,5 @@ def shelf(name: str, revision: str | None = None, progress: object = None, max_b
 def recorded_run(translator: FakeTranslator) -> Run:
     """The run a page opens with."""
     translation = translator.translate("I am a student.")
-    return Run(Request(translation.source_text, translation.target, recorded=True), translation, translator.trace(translation), 0.0)
+    request = Request(translation.source_text, translation.target, recorded=True)
+    return Run(request, translation, translator.trace(translation), 0.0, best_heads=translator.best_heads)

@@ -15,6 +15,7 @@ from gradio_client import Client
 from gradio_client.exceptions import AppError
 
 import app
+from model.best_heads import read_best_heads
 from model.errors import CheckpointMissingError
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
@@ -27,6 +28,10 @@ from viz.panels.translate import translate
 from viz.runs import RunCache
 
 TRANSLATOR = FakeTranslator()
+
+
+def test_the_recorded_example_opens_on_the_head_that_aligns_best() -> None:
+    assert app.recorded_run().best_heads == read_best_heads(app.EXAMPLE.parent) != {}
 
 
 @pytest.fixture(scope="module")

@@ -68,6 +68,27 @@ def test_the_first_choice_exists() -> None:
     assert MapChoice.checked(TRACE, choice.kind, choice.layer, choice.head, choice.rows) == choice
 
 
+def test_the_first_choice_is_the_head_that_aligns_best() -> None:
+    best = {"predicted": (1, 2), "read": (0, 1)}
+    assert MapChoice.first(TRACE, best) == MapChoice("cross", 1, 2, "predicted")
+    assert MapChoice.first(TRACE, best, "read") == MapChoice("cross", 0, 1, "read")
+    mean_of_last = MapChoice("cross", DECODER[0] - 1, "mean")
+    # not measured, or measured on a model with more layers or heads
+    for other in (None, {}, {"read": (0, 1)}, {"predicted": (DECODER[0], 0)}, {"predicted": (0, DECODER[1])}):
+        assert MapChoice.first(TRACE, other) == mean_of_last
+
+
+def test_a_page_that_has_not_chosen_gets_the_first_choice() -> None:
+    best = {"predicted": (0, 2), "read": (1, 0)}
+    assert MapChoice.from_page({"kind": "cross", "layer": None, "head": "mean"}, TRACE, best) == MapChoice("cross", 0, 2)
+    assert MapChoice.from_page({"kind": "cross", "head": "mean", "rows": "read"}, TRACE, best) == MapChoice("cross", 1, 0, "read")
+    assert MapChoice.from_page({"kind": "cross", "layer": 1, "head": "mean"}, TRACE, best) == MapChoice("cross", 1, "mean")
+    assert MapChoice.from_page({"kind": "decoder_self", "head": "mean"}, TRACE, best) == MapChoice("decoder_self", DECODER[0] - 1, "mean")
+    assert MapChoice.from_page({"kind": "cross", "head": "max"}, TRACE, best) == MapChoice("cross", DECODER[0] - 1, "max")
+    with pytest.raises(InvalidSettingError):
+        MapChoice.from_page({"kind": "cross", "head": "mean", "rows": "both"}, TRACE, best)
+
+
 def test_cells_are_inside_the_picture() -> None:
     assert read_cell({"row": 1, "column": 2.0}, 2, 3) == (1, 2)
     for data in ({"row": 2, "column": 0}, {"row": 0, "column": 3}, {"row": -1, "column": 0}, {"row": "0", "column": 0}, {}, None, [0, 0]):

@@ -28,6 +28,16 @@ def drawn(view: str, language: str = "en") -> dict:
     return json.loads(view)["views"][language]["figure"]
 
 
+def test_a_page_that_has_not_chosen_gets_the_head_that_aligns_best(runs: RunCache) -> None:
+    runs.translator.best_heads = {"predicted": (0, 2)}
+    store = STORE | {"layer": None}
+    _, result, view = translate.translate(runs, "I love you.", store)
+    assert result["best_heads"] == {"predicted": [0, 2]}
+    for drawing in (view, translate.draw(runs, result, store)[2]):
+        about = json.loads(drawing)["about"]
+        assert (about["kind"], about["layer"], about["head"]) == ("cross", 0, 2)
+
+
 def test_translate_answers_with_result_and_map(runs: RunCache) -> None:
     message, result, view = translate.translate(runs, "I love you.", STORE)
     assert message is None and result["text"] == "Je t'aime." and result["badge"] == "live"

@@ -80,6 +80,13 @@ def test_a_result_is_plain_json() -> None:
     assert value["badge"] == "recorded" and value["request"]["recorded"]
 
 
+def test_a_result_names_the_heads_that_align_best_if_this_run_has_them() -> None:
+    translator = FakeTranslator()
+    assert result_value(recorded_run(translator))["best_heads"] == {}
+    translator.best_heads = {"predicted": (1, 2), "read": (1, 3)}
+    assert result_value(recorded_run(translator))["best_heads"] == {"predicted": [1, 2]}
+
+
 def test_a_map_is_told_in_words_and_drawn_as_strict_json() -> None:
     run = recorded_run(FakeTranslator())
     choice = MapChoice.first(run.trace)

@@ -12,6 +12,7 @@ from model.errors import InvalidSettingError
 from viz.text import known_language
 
 if TYPE_CHECKING:
+    from model.best_heads import BestHeads
     from model.translator import AttentionTrace
 
 KINDS = ("encoder_self", "decoder_self", "cross")
@@ -82,15 +83,24 @@ class MapChoice:
         return cls(kind, layer, head, one_of("rows", rows, ROWS))
 
     @classmethod
-    def from_page(cls, store: object, trace: AttentionTrace) -> MapChoice:
-        """The choice in a page's store. Raises InvalidSettingError."""
+    def from_page(cls, store: object, trace: AttentionTrace, best_heads: BestHeads | None = None) -> MapChoice:
+        """The choice in a page's store; as long as it has chosen nothing, what `first` gives. Raises InvalidSettingError."""
         store = as_mapping(store)
+        if store.get("layer") is None and store.get("kind") == "cross" and store.get("head") == "mean":
+            return cls.first(trace, best_heads, one_of("rows", store.get("rows", "predicted"), ROWS))
         return cls.checked(trace, store.get("kind"), store.get("layer"), store.get("head"), store.get("rows", "predicted"))
 
     @classmethod
-    def first(cls, trace: AttentionTrace) -> MapChoice:
-        """What the page opens with: cross-attention, last layer, mean of its heads."""
-        return cls("cross", trace.cross_attention.shape[0] - 1, "mean")
+    def first(cls, trace: AttentionTrace, best_heads: BestHeads | None = None, rows: str = "predicted") -> MapChoice:
+        """What the page opens with: the cross-attention head that aligns best, or the mean of the last layer if that was not measured.
+
+        best_heads: rows -> (layer, head). A head that this trace does not have counts as not measured.
+        """
+        num_layers, num_heads = trace.cross_attention.shape[:2]
+        layer, head = (best_heads or {}).get(rows, (num_layers, num_heads))
+        if layer < num_layers and head < num_heads:
+            return cls("cross", layer, head, rows)
+        return cls("cross", num_layers - 1, "mean", rows)
 
     def weights(self, trace: AttentionTrace) -> np.ndarray:
         """float32 [query, key] of this choice. Rows of a head or of the mean sum to 1, rows of the maximum need not."""

@@ -77,6 +77,12 @@ def words(tokens: Sequence[str], log_probs: Sequence[float]) -> list[dict[str, o
     return out
 
 
+def best_heads(run: Run) -> dict[str, list[int]]:
+    """How rows are named -> [layer, head] of the cross-attention head that aligns best: those of the model that this run has."""
+    layers, heads = run.trace.cross_attention.shape[:2]
+    return {rows: [layer, head] for rows, (layer, head) in run.best_heads.items() if layer < layers and head < heads}
+
+
 def result_value(run: Run) -> dict[str, object]:
     """What the page knows of a run (static/translate.js reads exactly these fields). Plain JSON values only."""
     translation = run.translation
@@ -89,5 +95,6 @@ def result_value(run: Run) -> dict[str, object]:
         "finished": bool(translation.finished),
         "seconds": round(run.seconds, 3),
         "maps": {kind: {"layers": maps_of(run.trace, kind).shape[0], "heads": maps_of(run.trace, kind).shape[1]} for kind in KINDS},
+        "best_heads": best_heads(run),
         "num_tokens": {"source": len(translation.src_tokens), "target": len(translation.tgt_out_tokens)},
     }

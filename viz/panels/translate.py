@@ -50,7 +50,7 @@ def show_run(runs: RunCache, request: Request, store: object) -> tuple[Any, Any,
     """Message, result and map of a run; on an error the message alone, and what was shown stays."""
     try:
         run = runs.get(request)
-        choice = MapChoice.from_page(store, run.trace)
+        choice = MapChoice.from_page(store, run.trace, run.best_heads)
         return None, result_value(run), map_view(run, choice, (language_of(store),))
     except Exception as error:
         return notice(error), gr.skip(), gr.skip()
@@ -92,7 +92,7 @@ def draw(runs: RunCache, result: object, store: object, message: object = None) 
         run = runs.find(Request.from_page(as_mapping(result).get("request")))
         if run is None:
             return gr.skip(), {**as_mapping(result), "stale": time.time()}, gr.skip()
-        choice = MapChoice.from_page(store, run.trace)
+        choice = MapChoice.from_page(store, run.trace, run.best_heads)
         drawn = map_view(run, choice, (language_of(store),))
     except Exception as error:
         return {**notice(error), "about": "draw"}, gr.skip(), gr.skip()
@@ -167,7 +167,7 @@ _MAP_FOOT = """
 def build(runs: RunCache, bridge: gr.HTML, targets: tuple[str, ...]) -> gr.HTML:
     """Lays the tab out inside the current Blocks and wires it. Returns the component that holds the result, for other tabs."""
     recorded = runs.recorded
-    first_map = None if recorded is None else map_view(recorded, MapChoice.first(recorded.trace), ("en", "zh"))
+    first_map = recorded and map_view(recorded, MapChoice.first(recorded.trace, recorded.best_heads), ("en", "zh"))
     first_notice = notice(runs.problem) if runs.problem else None
 
     with gr.Column(elem_id="sentence-area"):

@@ -233,13 +233,25 @@
   /* ---- which map ---- */
   const KINDS = ["encoder_self", "decoder_self", "cross"];
   const maps = () => result?.maps || {};
+  /* [layer, head] of the cross-attention head that aligns best with rows named as they are now, or undefined. */
+  const bestHead = () => (state.kind === "cross" ? result?.best_heads?.[state.rows] : undefined);
+  const isBest = (layer, head) => String(bestHead()) === `${layer},${head}`;
+  let opened = {}; // what the page chose by itself, and for which model
   /* Encoder and decoder may have different numbers of layers and heads: keep the choice inside what this kind has. */
   const fit = () => {
     const size = maps()[state.kind];
     if (!size) return;
     const patch = {};
-    if (state.layer === null || state.layer >= size.layers) patch.layer = size.layers - 1;
-    if (typeof state.head === "number" && state.head >= size.heads) patch.head = size.heads - 1;
+    /* Until somebody chooses, the page shows the head that aligns best, if that was measured (MapChoice.first does the same),
+     * of another model its own. */
+    const {layer, head} = state;
+    if (layer === null || (layer === opened.layer && head === opened.head && result.request.model !== opened.model)) {
+      [patch.layer, patch.head] = bestHead() || [size.layers - 1, "mean"];
+      opened = {...patch, model: result.request.model};
+    } else {
+      if (layer >= size.layers) patch.layer = size.layers - 1;
+      if (typeof head === "number" && head >= size.heads) patch.head = size.heads - 1;
+    }
     Object.assign(state, patch);
   };
   onChange(["kind"], fit);
@@ -263,7 +275,12 @@
       part("heads", (host) => atlas.choices(host, [
         {value: "mean", label: say("head.mean"), title: say("head.mean.help")},
         {value: "max", label: say("head.max"), title: say("head.max.help")},
-        ...range(size.heads).map((value) => ({value, label: String(value), spoken: `${say("head.label")} ${value}`})),
+        ...range(size.heads).map((value) => ({
+          value,
+          label: String(value),
+          spoken: `${say("head.label")} ${value}${isBest(state.layer, value) ? `, ${say("head.best")}` : ""}`,
+          title: isBest(state.layer, value) ? say("head.best.help") : undefined,
+        })),
       ], state.head, (head) => set({head})));
       /* Encoder rows read and predict nothing: the choice is greyed out, not hidden, so that nothing moves. */
       const applies = state.kind !== "encoder_self";
@@ -289,6 +306,7 @@
       element.querySelectorAll("[data-part]").forEach((node) => {
         const content = {
           heading: () => say(`map.heading.${form}`, {kind, layer: state.layer, head: state.head, count: size.heads})
+            + (isBest(state.layer, state.head) ? ` · ${say("head.best")}` : "")
             + (isOld() ? ` · ${owner()}` : ""),
           caption: () => {
             const key = state.kind === "cross" ? `caption.cross.${state.rows}` : `caption.${state.kind}`;

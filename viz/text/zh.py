@@ -67,6 +67,8 @@ TEXT = {
     "head.label": "注意力头",
     "head.mean": "平均",
     "head.max": "最大",
+    "head.best": "对齐最好",
+    "head.best.help": "在所有注意力头中，它最强的连线与人工标注的词对齐最一致；在法语故事上测得，行的命名方式与现在相同。",
     "head.mean.help": "这一层所有注意力头的平均。",
     "head.max.help": "每一格取各个头中最大的权重，所以一行之和不再是 1。",
     "rows.label": "每一行的名字用",
