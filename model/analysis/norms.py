@@ -1,7 +1,7 @@
 """Norm-weighted attention (Kobayashi et al. 2020): how long the vectors are that a head adds, instead of the weights alone.
 
 Head h answers query i with the sum over keys j of alpha_ij f_h(x_j), where f_h(x) = (x W_v + b_v) W_o takes x through the head's value
-projection and its rows of the output projection (sections 3.1 and 3.2). A large weight on a short f_h(x_j) adds little: so the paper takes
+projection and its rows of the output projection. A large weight on a short f_h(x_j) adds little: so the paper takes
 the norm ||alpha_ij f_h(x_j)||. x_j is what the attention module reads: after the norm in a pre-norm layer, `memory` in cross-attention. The
 bias of the output projection belongs to no key and is left out; together,
 
