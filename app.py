@@ -15,15 +15,15 @@ import gradio as gr
 import model
 from model.best_heads import read_best_heads
 from model.errors import AtlasError
+from model.pool import ModelPool
 from model.recording import load_run
-from model.translator import Translator
+from model.translator import Translator, load_offered
 from viz import page
 from viz.panels import api, positions, translate
 from viz.runs import MAX_CACHE_BYTES, Request, Run, RunCache
 from viz.text import say
 
 EXAMPLE = Path(model.__file__).parent / "weights" / "example.npz"
-TARGETS_WITHOUT_MODEL = ("fra", "cmn")
 
 
 def recorded_run(path: Path = EXAMPLE) -> Run | None:
@@ -42,20 +42,21 @@ def build_app(
     recorded: Run | None = None,
     problem: AtlasError | None = None,
     max_cache_bytes: int = MAX_CACHE_BYTES,
+    pool: ModelPool | None = None,
 ) -> gr.Blocks:
     """The whole page as Gradio Blocks; start it with `launch(**page.launch_options())`.
 
-    translator: the model, or None. problem: why there is none; the page says so and shows what is recorded.
+    translator: the embedded model, or None. problem: why there is none; the page says so and shows what is recorded.
     max_cache_bytes: how many bytes of attention maps are kept for all visitors together.
+    pool: where all other models are loaded; None makes one as the environment says.
     """
-    runs = RunCache(translator, recorded, problem, max_cache_bytes)
-    targets = translator.targets if translator else TARGETS_WITHOUT_MODEL
+    runs = RunCache(translator, recorded, problem, max_cache_bytes, pool or ModelPool(load_offered))
     with gr.Blocks(title=say("en", "page.title"), analytics_enabled=False, delete_cache=(3600, 3600)) as demo:
         bridge = page.bridge()
         page.header()
         with gr.Tabs(elem_id="tabs"):
             with gr.Tab(say("en", "tab.translate"), id="translate", elem_id="tab-translate"):
-                result = translate.build(runs, bridge, targets)
+                result = translate.build(runs, bridge)
             with gr.Tab(say("en", "tab.positions"), id="positions", elem_id="tab-positions"):
                 positions.build(runs, bridge, result)
         page.footer()
@@ -73,7 +74,11 @@ def main() -> None:
         print(f"The page starts without a model. {error}")
     options = page.launch_options()
     try:
-        build_app(translator, recorded_run(), problem).launch(**options)
+        pool = ModelPool(load_offered)
+    except AtlasError as error:  # ATLAS_MODEL_MEMORY is no size
+        raise SystemExit(str(error)) from None
+    try:
+        build_app(translator, recorded_run(), problem, pool=pool).launch(**options)
     except OSError:  # Gradio's own advice names a variable that this program doesn't read
         raise SystemExit(f"Port {options['server_port']} is taken or not allowed here: set PORT to another one.") from None
 

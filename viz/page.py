@@ -13,7 +13,7 @@ from viz.delivery import PlotlyDelivery, plotly_script_url
 from viz.text import LANGUAGES
 
 STATIC = Path(__file__).parent / "static"
-SCRIPTS = ("page.js", "controls.js", "plot.js", "translate.js", "positions.js")
+SCRIPTS = ("page.js", "controls.js", "plot.js", "models.js", "translate.js", "positions.js")
 FONTS = [
     "system-ui",
     "-apple-system",
@@ -61,7 +61,7 @@ def report_end(event: Any, name: str) -> None:
 
 def bridge() -> gr.HTML:
     """The hidden component through which the page's store reaches Python; its events are named in the script."""
-    script = "atlas.connect(props, trigger, ['translate', 'draw', 'positions'])"
+    script = "atlas.connect(props, trigger, ['translate', 'draw', 'positions', 'load_model'])"
     return static_block("", script, "bridge", {}, visible="hidden")
 
 

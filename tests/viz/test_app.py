@@ -17,11 +17,12 @@ from gradio_client.exceptions import AppError
 import app
 from model.best_heads import read_best_heads
 from model.errors import CheckpointMissingError
+from model.pool import ModelPool
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from model.translator import Translator
 from tests.tiny import tiny_config, train_tokenizer
-from tests.viz.fakes import DECODER, FakeTranslator, recorded_run
+from tests.viz.fakes import ARABIC, DECODER, FakeTranslator, recorded_run, shelf
 from viz import page
 from viz.delivery import PLOTLY_SCRIPT, plotly_script_url
 from viz.panels.translate import translate
@@ -36,7 +37,7 @@ def test_the_recorded_example_opens_on_the_head_that_aligns_best() -> None:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    demo = app.build_app(TRANSLATOR, recorded_run(TRANSLATOR))
+    demo = app.build_app(TRANSLATOR, recorded_run(TRANSLATOR), pool=ModelPool(shelf, 10_000))
     options = page.launch_options() | {"server_name": "127.0.0.1", "server_port": None}
     _, address, _ = demo.launch(prevent_thread_lock=True, quiet=True, **options)
     yield address.rstrip("/")
@@ -45,12 +46,16 @@ def url() -> Iterator[str]:
 
 def test_the_public_endpoints_and_no_others(url: str) -> None:
     client = Client(url, verbose=False)
-    assert sorted(client.view_api(return_format="dict")["named_endpoints"]) == ["/attention", "/translate"]
+    assert sorted(client.view_api(return_format="dict")["named_endpoints"]) == ["/attention", "/load_model", "/translate"]
     found = client.predict("I love you.", api_name="/translate")
     assert found["text"] == "Je t'aime."
     maps = client.predict("I love you.", "fra", 4, "encoder_self", 2, "1", api_name="/attention")
     trace = TRANSLATOR.trace(TRANSLATOR.translate("I love you."))
     np.testing.assert_allclose(maps["weights"], trace.encoder_self_attention[2, 1], atol=1e-6)
+    assert client.predict(ARABIC, api_name="/load_model")["targets"] == ["ara"]
+    assert client.predict("I love you.", "ara", model=ARABIC, api_name="/translate")["text"] == "أنا أحبك."
+    with pytest.raises(AppError, match="not a model's id"):
+        client.predict("../../etc/passwd", api_name="/load_model")
 
 
 @pytest.mark.parametrize(

@@ -7,19 +7,28 @@ from typing import Any
 
 import gradio as gr
 
+from model.catalogue import EMBEDDED
 from model.errors import AtlasError
 from viz.panels.choice import MapChoice
+from viz.panels.models import asked_name, load_and_wait
 from viz.runs import Request, Run, RunCache
 from viz.text import error_text
 
 
-def _run(runs: RunCache, text: str, target: str, beam_size: int, translation: str | None) -> Run:
-    return runs.get(Request(text, target, beam_size, translation or None))
+def _run(runs: RunCache, text: str, target: str, beam_size: int, translation: str | None, model: str) -> Run:
+    return runs.get(Request(text, target, beam_size, translation or None, model=asked_name(model)))
 
 
-def translate(runs: RunCache, text: str, target: str = "fra", beam_size: int = 4, translation: str | None = None) -> dict[str, Any]:
+def translate(
+    runs: RunCache,
+    text: str,
+    target: str = "fra",
+    beam_size: int = 4,
+    translation: str | None = None,
+    model: str = EMBEDDED.name,
+) -> dict[str, Any]:
     """The translation of `text` with its tokens and log-probabilities. Raises the typed errors of `model.errors`."""
-    run = _run(runs, text, target, beam_size, translation)
+    run = _run(runs, text, target, beam_size, translation, model)
     found = run.translation
     return {
         "text": found.text,
@@ -44,9 +53,10 @@ def attention(
     layer: int = 0,
     head: int | str = "mean",
     translation: str | None = None,
+    model: str = EMBEDDED.name,
 ) -> dict[str, Any]:
     """One attention map of the translation of `text`: weights[query][key] with the tokens of both sides."""
-    run = _run(runs, text, target, beam_size, translation)
+    run = _run(runs, text, target, beam_size, translation, model)
     if isinstance(head, str) and re.fullmatch("[0-9]{1,4}", head):  # isdigit() also takes "²", which is no number
         head = int(head)
     choice = MapChoice.checked(run.trace, kind, layer, head)
@@ -61,18 +71,29 @@ def attention(
 
 
 def build(runs: RunCache) -> None:
-    """Registers both endpoints inside the current Blocks. Errors reach a client as one sentence, without a stack trace."""
+    """Registers the endpoints inside the current Blocks. Errors reach a client as one sentence, without a stack trace."""
 
-    def translate_endpoint(text: str, target: str = "fra", beam_size: int = 4, translation: str = "") -> dict[str, Any]:
-        """Translate an English sentence.
+    def load_endpoint(model: str) -> dict[str, Any]:
+        """Load a model, and say what it translates into. The first time this downloads it, which may take minutes.
 
         Parameters:
-            text: the English sentence.
+            model: id of an OPUS-MT model, such as Helsinki-NLP/opus-mt-en-de.
+        """
+        return _told(load_and_wait, runs, model)
+
+    def translate_endpoint(
+        text: str, target: str = "fra", beam_size: int = 4, translation: str = "", model: str = EMBEDDED.name
+    ) -> dict[str, Any]:
+        """Translate a sentence.
+
+        Parameters:
+            text: the sentence, in the language that the model reads (the embedded one reads English).
             target: code of the language to translate into, such as fra or cmn.
             beam_size: how many unfinished translations are kept while decoding, 1 (greedy) to 8.
             translation: leave empty to let the model translate; a given translation is scored by the model instead.
+            model: "embedded", or a model that was loaded before.
         """
-        return _told(translate, runs, text, target, beam_size, translation)
+        return _told(translate, runs, text, target, beam_size, translation, model)
 
     def attention_endpoint(
         text: str,
@@ -82,20 +103,23 @@ def build(runs: RunCache) -> None:
         layer: int = 0,
         head: str = "mean",
         translation: str = "",
+        model: str = EMBEDDED.name,
     ) -> dict[str, Any]:
         """One attention map of a translation, as weights[query][key] with the tokens of both sides.
 
         Parameters:
-            text: the English sentence.
+            text: the sentence, in the language that the model reads (the embedded one reads English).
             target: code of the language to translate into, such as fra or cmn.
             beam_size: how many unfinished translations are kept while decoding, 1 (greedy) to 8.
             kind: encoder_self, decoder_self or cross.
             layer: layer, counted from 0.
             head: a head, counted from 0, or mean or max over the heads.
             translation: leave empty to let the model translate; for a given translation, its maps are returned.
+            model: "embedded", or a model that was loaded before.
         """
-        return _told(attention, runs, text, target, beam_size, kind, layer, head, translation)
+        return _told(attention, runs, text, target, beam_size, kind, layer, head, translation, model)
 
+    gr.api(load_endpoint, api_name="load_model", concurrency_id="load", concurrency_limit=8)
     gr.api(translate_endpoint, api_name="translate", concurrency_id="model", concurrency_limit=1)
     gr.api(attention_endpoint, api_name="attention", concurrency_id="model", concurrency_limit=1)
 

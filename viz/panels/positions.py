@@ -1,4 +1,4 @@
-"""The Positions tab: the model's own positional encoding, as a table and as waves.
+"""The Positions tab: the positional encoding of the visitor's model, as a table and as waves.
 
 Handlers first: plain functions that take what the page sent and return what the page shows, callable without a browser.
 """
@@ -6,10 +6,11 @@ Handlers first: plain functions that take what the page sent and return what the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
+from model.catalogue import EMBEDDED
 from model.errors import InvalidSettingError
 from viz.components import PlotlyView, view_value
 from viz.figures.labels import token_labels
@@ -20,6 +21,10 @@ from viz.panels.map_figure import label_texts
 from viz.panels.notice import notice
 from viz.runs import Request, Run, RunCache
 from viz.text import say
+
+if TYPE_CHECKING:
+    from model.config import TransformerConfig
+    from model.translator import Translator
 
 FIRST_LENGTH = 50
 MAX_LENGTH = 256  # more rows than that are thinner than a pixel
@@ -86,9 +91,8 @@ def position_texts(language: str, tokens: bool, position_axis: str = "") -> Posi
     )
 
 
-def views(runs: RunCache, choice: PositionChoice, run: Run | None, languages: tuple[str, ...]) -> tuple[str, str]:
-    """Table and waves as the values of two PlotlyViews. Raises the reason why there is no model, if there is none."""
-    translator = runs.translator_of()
+def views(translator: Translator, choice: PositionChoice, run: Run | None, languages: tuple[str, ...]) -> tuple[str, str]:
+    """Table and waves as the values of two PlotlyViews."""
     layout, d_model = translator.config.position_layout, translator.config.d_model
     table = translator.positional_encoding(choice.length)
     tokens = run.translation.src_tokens if choice.tokens and run is not None else None
@@ -109,11 +113,14 @@ def views(runs: RunCache, choice: PositionChoice, run: Run | None, languages: tu
 def draw(runs: RunCache, result: object, store: object) -> tuple[Any, Any, Any]:
     """Message, table and waves for what the page chose; on an error the message alone."""
     try:
-        config = runs.translator_of().config
+        translator = runs.translator_of(as_mapping(store).get("model", EMBEDDED.name))
+        config = translator.config
         choice = PositionChoice.from_page(as_mapping(store).get("positions"), config.d_model, config.max_len)
         request = as_mapping(result).get("request")
         run = runs.find(Request.from_page(request)) if choice.tokens and request else None
-        return (None, *views(runs, choice, run, (language_of(store),)))
+        if run is not None and run.request.model != as_mapping(store).get("model", EMBEDDED.name):
+            run = None  # a sentence that another model cut: its own is on the way
+        return (None, *views(translator, choice, run, (language_of(store),)))
     except Exception as error:
         return notice(error), gr.skip(), gr.skip()
 
@@ -150,14 +157,10 @@ _WAVE_FOOT = """
 """
 
 
-def build(runs: RunCache, bridge: gr.HTML, result: gr.HTML) -> None:
-    """Lays the tab out inside the current Blocks and wires it. Its pictures are asked for when the tab is first opened."""
-    if runs.translator is None:
-        static_block('<p class="lead" data-t="positions.missing"></p>', "atlas.applyText(element)", "positions-missing")
-        return
-    config = runs.translator.config
+def positions_about(config: TransformerConfig) -> dict[str, Any]:
+    """What the tab's controls have to know of a model: its layout, and what can be chosen."""
     first = PositionChoice.first(config.d_model, config.max_len)
-    about = {
+    return {
         "layout": config.position_layout,
         "d_model": config.d_model,
         "max_length": min(MAX_LENGTH, config.max_len),
@@ -168,12 +171,17 @@ def build(runs: RunCache, bridge: gr.HTML, result: gr.HTML) -> None:
             {"pair": pair, "dims": dimensions((pair,), config.d_model, config.position_layout)} for pair in offered_pairs(config.d_model)
         ],
     }
+
+
+def build(runs: RunCache, bridge: gr.HTML, result: gr.HTML) -> None:
+    """Lays the tab out inside the current Blocks and wires it. Its pictures are asked for when the tab is first opened."""
+    static_block('<p class="lead" data-t="positions.missing"></p>', "atlas.applyText(element)", "positions-missing")
     with gr.Column(elem_id="positions-area"):
-        static_block(_HEAD, "atlas.positions.head(element, props)", "positions-head", about)
+        static_block(_HEAD, "atlas.positions.head(element)", "positions-head")
         message = static_block(_NOTICE, "atlas.notice(element, props, watch)", "positions-notice")
         table = PlotlyView(label_key="positions.heatmap.label", elem_id="positions-table", css_class="plot-table")
-        static_block(_OPTIONS, "atlas.positions.controls(element, props)", "positions-options", about)
-        static_block(_HEAT_FOOT, "atlas.positions.foot(element, props)", "positions-table-foot", about)
+        static_block(_OPTIONS, "atlas.positions.controls(element)", "positions-options")
+        static_block(_HEAT_FOOT, "atlas.positions.foot(element)", "positions-table-foot")
         curves = PlotlyView(label_key="positions.waves.label", elem_id="positions-waves", css_class="plot-waves")
         static_block(_WAVE_FOOT, "atlas.applyText(element)", "positions-waves-foot")
 

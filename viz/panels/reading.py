@@ -89,6 +89,7 @@ def result_value(run: Run) -> dict[str, object]:
     return {
         "request": run.request.as_dict(),
         "badge": run.badge,
+        "revision": run.revision,
         "text": translation.text,
         "words": words(translation.tgt_out_tokens, translation.token_log_probs),
         "log_prob": float(sum(translation.token_log_probs)),

@@ -10,22 +10,17 @@ from typing import Any
 
 import gradio as gr
 
+from model.catalogue import EMBEDDED
 from model.errors import AtlasError
 from viz.components import PlotlyView
 from viz.page import report_end, static_block
+from viz.panels import models
 from viz.panels.choice import MapChoice, as_mapping, language_of
 from viz.panels.map_figure import map_view
 from viz.panels.notice import notice
 from viz.panels.reading import result_value
 from viz.runs import BEAM_SIZES, Request, RunCache
 from viz.text import say
-
-EXAMPLES = (
-    "I am a student.",
-    "I love you.",
-    "The cat sat on the mat because it was tired.",
-    "We will not go to the beach tomorrow.",
-)
 
 
 class EmptyGivenError(AtlasError):
@@ -43,7 +38,7 @@ class EmptyGivenError(AtlasError):
 def request_of(text: object, store: object, given: object = None) -> Request:
     """What the page asks for. Raises InvalidSettingError; the text itself is checked by the model."""
     store = as_mapping(store)
-    return Request(text, store.get("target"), store.get("beam_size", 4), given)
+    return Request(text, store.get("target"), store.get("beam_size", 4), given, model=store.get("model", EMBEDDED.name))
 
 
 def show_run(runs: RunCache, request: Request, store: object) -> tuple[Any, Any, Any]:
@@ -89,7 +84,8 @@ def draw(runs: RunCache, result: object, store: object, message: object = None) 
     message: what the notice says now. A drawing that works takes back only the complaint of one that did not.
     """
     try:
-        run = runs.find(Request.from_page(as_mapping(result).get("request")))
+        request = Request.from_page(as_mapping(result).get("request"))
+        run = runs.find(request)
         if run is None:
             return gr.skip(), {**as_mapping(result), "stale": time.time()}, gr.skip()
         choice = MapChoice.from_page(store, run.trace, run.best_heads)
@@ -98,7 +94,8 @@ def draw(runs: RunCache, result: object, store: object, message: object = None) 
         return {**notice(error), "about": "draw"}, gr.skip(), gr.skip()
     if as_mapping(message).get("about") != "draw":
         return gr.skip(), gr.skip(), drawn
-    return notice(runs.problem) if runs.problem else None, gr.skip(), drawn
+    standing = runs.problem if request.model == EMBEDDED.name else None
+    return notice(standing) if standing else None, gr.skip(), drawn
 
 
 # --- layout ---
@@ -107,8 +104,11 @@ _OPTIONS = """
 <div class="options">
   <div class="examples"><span class="faint" data-t="examples.label"></span> <span data-examples></span></div>
   <div class="settings">
+    <div class="setting"><span class="setting-name" data-t="model.label"></span>
+      <button type="button" class="pick" aria-expanded="false" aria-controls="models-panel" data-model></button></div>
     <div class="setting"><span class="setting-name" data-t="target.into"></span>
-      <div class="segments" role="radiogroup" data-t-label="target.label" data-targets></div></div>
+      <div class="segments" role="radiogroup" data-t-label="target.label" data-targets></div>
+      <select data-t-label="target.label" data-many-targets hidden></select></div>
     <div class="setting" data-t-title="beam.help"><span class="setting-name" data-t="beam.label"></span>
       <div class="segments" role="radiogroup" data-t-label="beam.label" data-beams></div></div>
   </div>
@@ -164,14 +164,14 @@ _MAP_FOOT = """
 """
 
 
-def build(runs: RunCache, bridge: gr.HTML, targets: tuple[str, ...]) -> gr.HTML:
+def build(runs: RunCache, bridge: gr.HTML) -> gr.HTML:
     """Lays the tab out inside the current Blocks and wires it. Returns the component that holds the result, for other tabs."""
     recorded = runs.recorded
     first_map = recorded and map_view(recorded, MapChoice.first(recorded.trace, recorded.best_heads), ("en", "zh"))
     first_notice = notice(runs.problem) if runs.problem else None
 
     with gr.Column(elem_id="sentence-area"):
-        static_block('<p class="field-name" data-t="sentence.hint"></p>', "atlas.applyText(element)", "sentence-hint")
+        static_block('<p class="field-name"></p>', "atlas.sentenceHint(element)", "sentence-hint")
         sentence = gr.Textbox(
             recorded.translation.source_text if recorded else "",
             label=say("en", "sentence.label"),
@@ -181,8 +181,8 @@ def build(runs: RunCache, bridge: gr.HTML, targets: tuple[str, ...]) -> gr.HTML:
             max_lines=6,
             elem_id="sentence",
         )
-        choices = {"examples": list(EXAMPLES), "targets": list(targets), "beams": list(BEAM_SIZES)}
-        static_block(_OPTIONS, "atlas.options(element, props)", "options", choices)
+        static_block(_OPTIONS, "atlas.options(element, props)", "options", {"beams": list(BEAM_SIZES)})
+        models.build(runs, bridge)
         message = static_block(_NOTICE, "atlas.complain = atlas.notice(element, props, watch, atlas.onProblem)", "notice", first_notice)
         result = static_block(_RESULT, "atlas.resultView(element, props, watch)", "result", result_value(recorded) if recorded else None)
         static_block(_GIVEN_TOGGLE, "atlas.givenToggle(element)", "given-toggle")

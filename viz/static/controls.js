@@ -31,6 +31,14 @@
     });
   };
 
+  /* {code, params} in words; where the table has two, `variant` names the one that fits the place. */
+  atlas.problemText = ({code, params: given}, variant = "") => {
+    const key = [`error.${code}${variant}`, `error.${code}`, "error.unexpected"].find(atlas.has);
+    const params = {...given};
+    for (const [name, value] of Object.entries(params)) if (Array.isArray(value)) params[name] = value.join(", ");
+    return atlas.say(key, params);
+  };
+
   /* A message area: {code, params} from Python or from here, worded in the current language. Returns the function that shows
    * another one for the time being (null: back to Python's). `onShow` gets each one that shows, or null. */
   atlas.notice = (element, props, watch, onShow = () => {}) => {
@@ -40,10 +48,8 @@
       area.hidden = !problem;
       onShow(problem);
       if (!problem) return area.replaceChildren();
-      const key = atlas.has(`error.${problem.code}`) ? `error.${problem.code}` : "error.unexpected";
-      const params = {...problem.params};
-      for (const [name, value] of Object.entries(params)) if (Array.isArray(value)) params[name] = value.join(", ");
-      area.textContent = atlas.say(key, params);
+      area.textContent = atlas.problemText(problem);
+      if (problem.code === "model_not_loaded") atlas.reloadModel(problem.params.model);
     };
     const complain = (next) => {
       problem = next || props.value || null;

@@ -1,4 +1,4 @@
-/* Part 4: the Translate tab. The sentence box, its options, the translation, and the choice of map.
+/* Part 5: the Translate tab. The sentence box, its options, the translation, and the choice of map.
  *
  * Flow: the visitor stops typing -> begin("translate") -> Python answers with a result (value of #result) and a figure (#map).
  * Choosing another kind, layer or head -> begin("draw") -> a figure. An error fills #notice and leaves everything else as it was.
@@ -8,7 +8,7 @@
   const TYPING_PAUSE = 400; // ms
 
   Object.assign(state, {target: null, beam_size: 4, kind: "cross", layer: null, head: "mean", rows: "predicted", forced: false});
-  const CHOICES = ["target", "beam_size", "kind", "layer", "head", "rows", "forced"];
+  const CHOICES = ["model", "target", "beam_size", "kind", "layer", "head", "rows", "forced"];
   const {kept} = atlas;
   if (kept) CHOICES.forEach((name) => (state[name] = kept[name]));
   const area = (id) => document.querySelector(`#${id} textarea`);
@@ -26,7 +26,7 @@
   /* While a message stands, what is shown may belong to an earlier text: then it is dimmed and says whose it is. */
   let problem = null;
   const isOld = () => Boolean(problem && problem.about !== "draw" && result && box)
-    && (box.value !== result.request.text || state.target !== result.request.target);
+    && (box.value !== result.request.text || state.target !== result.request.target || state.model !== result.request.model);
   const owner = () => {
     const letters = [...result.request.text];
     return say("status.belongs", {text: letters.length > 60 ? `${letters.slice(0, 60).join("").trimEnd()}…` : result.request.text});
@@ -41,7 +41,7 @@
     problem = next;
     mark();
   };
-  onChange(["target"], mark);
+  onChange(["target", "model"], mark);
 
   /* A translation of the model's and one of the visitor's are one kind of request, told apart by `forced`: so the last one asked for
    * replaces whichever was waiting, and its answer comes last. */
@@ -81,9 +81,29 @@
     area.setAttribute("aria-label", say(labelKey));
     area.setAttribute("placeholder", say(placeholderKey));
   };
+  /* What the box is called: by the language that the model reads. */
+  const sourceWords = (key) => {
+    const {source} = atlas.model() || {source: "en"};
+    if (["en", "eng"].includes(source)) return say(key);
+    return say(`${key}.other`, {language: source ? atlas.languageName(source) : say("sentence.unknown")});
+  };
+  const nameBox = () => {
+    box?.setAttribute("aria-label", sourceWords("sentence.label"));
+    box?.setAttribute("placeholder", sourceWords("sentence.placeholder"));
+  };
+  onChange(["lang"], nameBox);
+  atlas.onModel(nameBox);
+  atlas.sentenceHint = (element) => {
+    const show = () => atlas.fill(element.querySelector("p"), sourceWords("sentence.hint"));
+    onChange(["lang"], show);
+    atlas.onModel(show);
+    show();
+  };
   atlas.whenPresent("#sentence textarea", (area) => {
     box = area;
-    adoptBox(area, "sentence.label", "sentence.placeholder");
+    area.dir = "auto";
+    area.spellcheck = false;
+    nameBox();
     let composing = false;
     area.addEventListener("compositionstart", () => (composing = true));
     area.addEventListener("compositionend", () => {
@@ -101,33 +121,66 @@
     });
   });
 
-  /* ---- examples, target language, beam ---- */
-  const languageName = (code) => (has(`target.${code}`) ? say(`target.${code}`) : code);
+  /* ---- model, examples, target language, beam ---- */
+  const MANY = 6; // more targets than that are a list to open
+  const {languageName} = atlas;
   atlas.options = (element, props) => {
-    const {examples, targets, beams} = props.value;
-    if (!targets.includes(state.target)) state.target = targets[0];
-    const list = element.querySelector("[data-examples]");
-    examples.forEach((example) => {
-      const button = make("button", "example", example);
-      button.type = "button";
-      button.lang = "en";
-      button.addEventListener("click", () => {
-        write(box, example);
-        translateNow();
-        box.focus({preventScroll: true});
-      });
-      list.append(button);
-    });
-    const show = () => {
-      atlas.choices(element.querySelector("[data-targets]"), targets.map((value) => ({value, label: languageName(value)})), state.target,
-        (target) => set({target}));
-      atlas.choices(element.querySelector("[data-beams]"), beams.map((value) => ({value, label: String(value)})), state.beam_size,
-        (beam_size) => set({beam_size}));
+    const find = (name) => element.querySelector(`[data-${name}]`);
+    const list = find("examples");
+    const many = find("many-targets");
+    const showExamples = () => {
+      const {examples = [], source} = atlas.model() || {};
+      find("examples").parentNode.hidden = !examples.length;
+      if (list.dataset.shape === JSON.stringify(examples)) return;
+      list.dataset.shape = JSON.stringify(examples);
+      list.replaceChildren(...examples.map((example) => {
+        const button = make("button", "example", example);
+        button.type = "button";
+        button.lang = atlas.languageTag(source || "en");
+        button.dir = "auto";
+        button.addEventListener("click", () => {
+          write(box, example);
+          translateNow();
+          box.focus({preventScroll: true});
+        });
+        return button;
+      }));
     };
-    onChange(["lang", "target", "beam_size"], show);
-    onChange(["target", "beam_size"], runAgain);
+    /* Two codes of one language ("fr" and "fra") are told apart by the code. */
+    const labels = (targets) => {
+      const names = targets.map(languageName);
+      return names.map((name, i) => (names.indexOf(name) === names.lastIndexOf(name) ? name : `${name} (${targets[i]})`));
+    };
+    const showTargets = () => {
+      const {targets = [], name} = atlas.model() || {};
+      if (state.model === name && !targets.includes(state.target)) state.target = atlas.model().target;
+      const named = labels(targets);
+      const open = targets.length > MANY;
+      find("targets").hidden = open;
+      many.hidden = !open;
+      if (!open) {
+        return atlas.choices(find("targets"), targets.map((value, i) => ({value, label: named[i]})), state.target, (target) => set({target}));
+      }
+      many.replaceChildren(...targets.map((value, i) => new Option(named[i], value)));
+      many.value = state.target;
+    };
+    many.addEventListener("change", () => set({target: many.value}));
+    const showBeams = () => atlas.choices(find("beams"), props.value.beams.map((value) => ({value, label: String(value)})), state.beam_size,
+      (beam_size) => set({beam_size}));
+    onChange(["lang", "target"], showTargets);
+    onChange(["beam_size"], showBeams);
+    onChange(["target", "beam_size"], () => atlas.adopting || runAgain());
+    atlas.onModel((again) => {
+      showExamples();
+      showTargets();
+      /* The visitor's sentence stays. One's own translation was for the former model. */
+      if (again !== null && box?.value.trim()) run(again && state.forced);
+    });
     atlas.applyText(element);
-    show();
+    atlas.modelButton(find("model"));
+    showExamples();
+    showTargets();
+    showBeams();
   };
 
   /* ---- the translation ---- */
@@ -163,7 +216,7 @@
     }
     const language = languageName(result.request.target);
     atlas.fill(element.querySelector("[data-language]"), language);
-    line.lang = {fra: "fr", cmn: "zh-CN", deu: "de", spa: "es"}[result.request.target] || "";
+    line.lang = atlas.languageTag(result.request.target);
     if (drawnFor !== result || drawnIn !== state.lang) line.replaceChildren(...result.words.map(wordNode));
     [drawnFor, drawnIn] = [result, state.lang];
     const badge = make("span", `badge ${result.badge}`, say(`status.${result.badge}`));
@@ -172,6 +225,11 @@
     const place = problem ? [make("span", "place", isOld() ? `${language} · ${owner()}` : language)] : [];
     const facts = [...place, badge, make("span", "", say("status.log_prob", {value: result.log_prob.toFixed(2).replace("-", "−")}))];
     if (result.badge !== "recorded") facts.push(make("span", "", say("status.seconds", {value: result.seconds.toFixed(2)})));
+    if (result.request.model !== "embedded") {
+      const name = make("span", "", [atlas.modelName(result.request.model), result.revision?.slice(0, 7)].filter(Boolean).join(" · "));
+      name.title = [result.request.model, result.revision].filter(Boolean).join(" · ");
+      facts.push(name);
+    }
     if (!result.finished) facts.push(make("span", "", say("result.unfinished")));
     status.replaceChildren(...facts);
   };
@@ -179,6 +237,7 @@
     const take = () => {
       if (props.value?.stale) return runAgain(); // the server has let it go
       result = props.value || null;
+      atlas.forgetReloads();
       fit();
       mark();
       resultListeners.forEach((listener) => listener());
