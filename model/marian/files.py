@@ -107,6 +107,8 @@ def is_sound_pickle(path: Path) -> bool:
                 if entry.file_size > _MAX_PICKLE:
                     return False
                 file = stack.enter_context(archive.open(entry))
+            else:
+                file.seek(0)  # from where is_zipfile left it
             # The old format is a stream: a magic number, a version, facts of the machine, then the object.
             for _ in range(4):
                 if not file.peek(1):
