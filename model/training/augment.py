@@ -12,6 +12,10 @@ NO_FINAL_MARK = 0.05
 CAPITALS = 0.02
 LOWER_CASE = 0.03
 TYPING_ERROR = 0.02
+# Of a few words: "hello" is typed far more often than "Hello!", which the data has.
+FEW_WORDS = 3
+NO_FINAL_MARK_FEW = 0.3
+LOWER_CASE_FEW = 0.2
 
 _NUMBER = re.compile(r"\d+")
 _FINAL_MARK = re.compile(r"\s*[.!?。！？]$")
@@ -22,14 +26,16 @@ def augment(pair: Pair, rng: random.Random) -> Pair:
     source, translation = pair.source, pair.translation
     if rng.random() < NEW_NUMBERS:
         source, translation = new_numbers(source, translation, rng)
-    if rng.random() < NO_FINAL_MARK and _FINAL_MARK.search(source) and _FINAL_MARK.search(translation):
+    few = len(source.split()) <= FEW_WORDS
+    no_final_mark, lower_case = (NO_FINAL_MARK_FEW, LOWER_CASE_FEW) if few else (NO_FINAL_MARK, LOWER_CASE)
+    if rng.random() < no_final_mark and _FINAL_MARK.search(source) and _FINAL_MARK.search(translation):
         source, translation = _FINAL_MARK.sub("", source), _FINAL_MARK.sub("", translation)
     draw = rng.random()
     if draw < CAPITALS:
         source, translation = source.upper(), translation.upper()
-    elif draw < CAPITALS + LOWER_CASE:
+    elif draw < CAPITALS + lower_case:
         source = source.lower()
-    elif draw < CAPITALS + LOWER_CASE + TYPING_ERROR:
+    elif draw < CAPITALS + lower_case + TYPING_ERROR:
         source = typing_error(source, rng)
     return Pair(pair.target, source, translation)
 

@@ -37,7 +37,7 @@ def clean_english_or_french(text: str) -> str:
 
 
 def clean_chinese(text: str) -> str:
-    """NFC, full-width punctuation beside Chinese characters, no spaces between them.
+    """NFC, full-width punctuation beside Chinese characters, no spaces between them or between them and Latin letters or digits.
 
     The data mixes "？" with "?" and 「」 with “”; one convention is learned better than two.
     """
@@ -45,6 +45,7 @@ def clean_chinese(text: str) -> str:
     text = re.sub(rf"(?<=[{_CJK}”])\s*([,?!:;]+)", lambda m: "".join(_FULL_WIDTH[mark] for mark in m[1]), text)
     text = re.sub(rf"(?<=[{_CJK}”])\.(?=\s*$|\s*[{_CJK}“”\"])", "。", text)
     text = re.sub(rf"(?<=[{_CJK}{_CJK_PUNCTUATION}])\s+(?=[{_CJK}{_CJK_PUNCTUATION}])", "", text)
+    text = re.sub(rf"(?<=[{_CJK}])\s+(?=[A-Za-z0-9])|(?<=[A-Za-z0-9])\s+(?=[{_CJK}])", "", text)
     return _SPACES.sub(" ", text).strip()
 
 

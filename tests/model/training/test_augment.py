@@ -150,3 +150,10 @@ def test_the_same_seed_gives_the_same_changes() -> None:
     pair = Pair("cmn", "My brother came in 1992.", "我哥哥1992年来的。")
     one, other, third = ([augment(pair, rng) for _ in range(200)] for rng in map(random.Random, (1, 1, 2)))
     assert one == other != third
+
+
+def test_a_few_words_lose_mark_and_capital_more_often() -> None:
+    changed = outcomes(Pair("fra", "Good evening!", "Bonsoir !"))
+    assert share(changed, lambda p: p.source[-1] != "!") == pytest.approx(rules.NO_FINAL_MARK_FEW, abs=0.015)
+    assert share(changed, lambda p: p.source.islower()) == pytest.approx(rules.LOWER_CASE_FEW, abs=0.013)
+    assert all((p.source[-1] == "!") == (p.translation[-1] == "!") for p in changed)
