@@ -102,10 +102,11 @@ def translated(
         check_tensor(file, name, tensor, shape)
         return tensor.to(torch.float32, copy=True).contiguous()
 
-    sources, left_out = embedding_sources(tensors, config, file)
+    # Those too that are left out when tied: they are compared.
     for name, rows in ((SHARED, vocab_size), (SRC_EMBEDDING, vocab_size), (TGT_EMBEDDING, tgt_vocab_size), (OUTPUT, tgt_vocab_size)):
         if name in tensors:
             check_tensor(file, name, tensors[name], (rows, d_model))
+    sources, left_out = embedding_sources(tensors, config, file)
     matrices = {name: take(name, tensors[name].shape) for name in dict.fromkeys(sources.values())}
     state = {ours: take(name, shape) for name, ours, shape in layers}
     state["src_embedding.tokens.weight"] = matrices[sources[SRC_EMBEDDING]]

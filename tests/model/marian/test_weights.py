@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import Tensor
 
 from model.errors import CheckpointCorruptError
@@ -265,13 +266,16 @@ class TestStrictness:
         given.state.setdefault(name, torch.zeros(64, 16))[0, 3] = value
         given.refusal(name, "not finite")
 
-    def test_whole_numbers_are_no_weights(self, checkpoint):
+    @pytest.mark.parametrize("name", [LAYER_KEY, SHARED, OUT])
+    @pytest.mark.parametrize("dtype", [torch.int8, torch.bool, torch.complex64, torch.float8_e4m3fn], ids=str)
+    def test_other_kinds_of_numbers_are_no_weights(self, checkpoint, name, dtype):
+        """Whole numbers would be a quantised file, whose scales are elsewhere."""
         given = checkpoint()
+        right = given.everything[name]
+        given.state[name] = torch.zeros(right.shape, dtype=torch.int8) if dtype == torch.int8 else right.to(dtype)
         (given.folder / "model.safetensors").unlink()
-        from safetensors.torch import save_file
-
-        save_file(given.state | {LAYER_KEY: torch.ones(16, 16, dtype=torch.int8)}, given.folder / "model.safetensors")
-        with pytest.raises(CheckpointCorruptError, match=f"{LAYER_KEY} holds torch.int8"):
+        save_file(given.state, given.folder / "model.safetensors")
+        with pytest.raises(CheckpointCorruptError, match=f"{name} holds {dtype}"):
             load_marian(given.folder, read_marian_config(given.folder))
 
     @pytest.mark.parametrize("layers", [3, 5, 10**9])
