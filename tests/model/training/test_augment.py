@@ -71,6 +71,40 @@ def test_one_digit_and_unequal_numbers_are_left_alone(source: str, translation: 
     assert all(new_numbers(source, translation, rng) == (source, translation) for _ in range(20))
 
 
+@pytest.mark.parametrize(
+    "source, translation",
+    [
+        ("He comes on the 21st.", "Il vient le 21."),
+        ("the 21st", "le 21st"),
+        ("the 20th century", "20世纪"),
+        ("in the 1990s", "dans les années 1990"),
+        ("in the 1990s", "in the 1990s"),
+        ("at 10:30", "à 10h30"),
+        ("at 10:30", "在10:30"),
+        ("It is 10 o'clock.", "Il est 10 heures."),
+        ("at 12 p.m.", "à 12"),
+        ("at 11", "在11点"),
+        ("about 3.14", "environ 3,14"),
+        ("10-20 people", "10-20 personnes"),
+        ("from 1939–1945", "1939–1945"),
+        ("COVID-19", "新冠19"),
+        ("a 10km run", "10 km"),
+    ],
+)
+def test_what_another_number_would_spoil_is_left_alone(source: str, translation: str) -> None:
+    """No "84st", no quarter past 47, no range that runs backwards."""
+    rng = random.Random(0)
+    assert all(new_numbers(source, translation, rng) == (source, translation) for _ in range(20))
+
+
+def test_a_number_that_is_held_fast_once_stays_everywhere_and_others_go() -> None:
+    rng = random.Random(0)
+    for _ in range(20):
+        source, translation = new_numbers("At 10:30, 30 of 250.", "À 10:30, 30 de 250.", rng)
+        assert source.startswith("At 10:30, 30 of ") and translation.startswith("À 10:30, 30 de ")
+        assert "250" not in source
+
+
 def test_one_digit_numbers_beside_longer_ones_stay() -> None:
     rng = random.Random(0)
     for _ in range(50):
@@ -140,6 +174,12 @@ def test_a_final_mark_goes_on_both_sides_with_its_space(source: str, translation
     bare = translation.rstrip("？！。! ")
     assert (source[:-1], bare) in gone
     assert {text for _, text in gone} <= {bare, bare.upper()}
+
+
+@pytest.mark.parametrize("text", ["?", "。", "Wait...", "Wait..", "What?!", "Etc.…", " !"])
+def test_no_text_is_emptied_and_no_row_of_marks_is_shortened(text: str) -> None:
+    changed = outcomes(Pair("fra", text, text))
+    assert {pair.source.casefold() for pair in changed} == {text.casefold()}
 
 
 def test_a_mark_that_only_one_side_has_stays() -> None:
