@@ -14,6 +14,12 @@ _TO_SPACE = re.compile("[\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff\\u2581]")
 # annotation marks. ZWNJ and ZWJ (U+200C, U+200D) stay: Persian, Indic scripts and emoji are spelled with them.
 _TO_NOTHING = re.compile("[\\u00ad\\u061c\\u200b\\u200e\\u200f\\u202a-\\u202e\\u2060\\u2066-\\u206f\\ufeff\\ufff9-\\ufffb]")
 
+# What keyboards and word processors make of apostrophes, quotation marks and dots, and the full-width forms of a Chinese keyboard: of each
+# kind the English sentences of the embedded model's training know one.
+_PLAIN = dict.fromkeys("‘’‚‛ʼ′＇`´", "'") | dict.fromkeys("“”„‟″＂«»", '"') | {"…": "..."}
+_PLAIN |= dict(zip("！（），．：；？％＄", "!(),.:;?%$", strict=True))
+_TO_PLAIN = str.maketrans(_PLAIN)
+
 
 def clean_text(text: str) -> str:
     """The text as the model reads it; "" if nothing visible is left. Cleaning twice changes nothing more.
@@ -41,6 +47,14 @@ def checked_text(text: object, name: str = "text") -> str:
     if not text.strip():
         raise EmptyTextError
     raise UnusableTextError
+
+
+def plain_punctuation(text: object) -> object:
+    """An English text with the punctuation that the embedded model's training saw; anything but a str as it is.
+
+    For sources only: a French or Chinese translation has quotation marks of its own.
+    """
+    return text.translate(_TO_PLAIN) if isinstance(text, str) else text
 
 
 def _is_visible(character: str) -> bool:

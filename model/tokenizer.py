@@ -8,7 +8,7 @@ from typing import Literal
 
 from sentencepiece import SentencePieceProcessor
 
-from model.cleaning import checked_text, clean_text
+from model.cleaning import checked_text, clean_text, plain_punctuation
 from model.errors import CheckpointCorruptError, CheckpointMissingError, TextTooLongError, UnknownTargetError
 from model.token_display import TokenDisplay, TokenGroup
 
@@ -52,13 +52,13 @@ class Tokenizer:
         return (self.pad_id, self.bos_id, *self._prefix_ids.values())
 
     def encode_source(self, text: str, target: str, limit: int | None = None) -> list[int]:
-        """[prefix of the target language] + pieces of the cleaned text (`model.cleaning`) + [end].
+        """[prefix of the target language] + pieces of the cleaned text with plain punctuation (`model.cleaning`) + [end].
 
         Raises UnknownTargetError, the errors of `checked_text`, and TextTooLongError beyond `limit` tokens.
         """
         if not isinstance(target, str) or target not in self._prefix_ids:
             raise UnknownTargetError(target, self.targets)
-        return self._encode(text, "text", [self._prefix_ids[target]], limit)
+        return self._encode(plain_punctuation(text), "text", [self._prefix_ids[target]], limit)
 
     def encode_target(self, text: str, limit: int | None = None) -> list[int]:
         """Pieces of the cleaned text + [end]. Raises the errors of `checked_text`, and TextTooLongError beyond `limit` tokens."""
