@@ -101,11 +101,11 @@ class TestTied:
 
     def test_shared_wins_over_what_contradicts_it_and_says_so(self, checkpoint):
         given = checkpoint()
-        given.state |= {name: given.everything[name] for name in (SRC, OUT)}
+        given.state |= {name: given.everything[name] for name in (SRC, TGT, OUT)}
         loaded = given.load()
         matrix = given.everything[SHARED]
         assert_uses(loaded.model, matrix, matrix, matrix)
-        assert loaded.warnings == (LoadWarning("tie_conflict", f"{OUT}, {SRC}"),)
+        assert loaded.warnings == (LoadWarning("tie_conflict", f"{TGT}, {OUT}, {SRC}"),)
         assert OUT in str(loaded.warnings[0])
 
     def test_one_different_value_is_a_contradiction(self, checkpoint):
