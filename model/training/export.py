@@ -198,7 +198,7 @@ def write_card(out: Path) -> None:
         hours=training["reached"]["seconds"] / 3600,
         snapshots=len(training["snapshots"]),
         init=_init_text(training.get("init")),
-        recipe="\n".join(training.get("recipe", [])),
+        recipe="\n".join(training.get("recipe") or ["python -m model.training --help"]),
         credit=training["prepared"].get("credit", CREDIT),
         settings="\n".join(f"| {name.replace('_', ' ')} | {value} |" for name, value in settings.items()),
         extra="; ".join(extra) if extra else "nothing",

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import stat
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +20,7 @@ from model.training import export
 from model.training.loop import average_snapshots
 from model.transformer import Transformer
 from model.translator import load_translator
+from tests.model.training import samples
 from tests.model.training.samples import TinyRun
 
 
@@ -146,3 +150,99 @@ def test_a_run_without_snapshots_cannot_be_exported(tiny_run: TinyRun, tmp_path:
     with pytest.raises(FileNotFoundError, match="train first"):
         export.build(tmp_path, tiny_run.prepared, tmp_path / "out", 5)
     assert not (tmp_path / "out").exists()
+
+
+# --- a folder that is replaced as a whole ---
+
+
+def old_export(folder: Path) -> Path:
+    folder.mkdir()
+    for name in ("config.json", "model-00001-of-00002.safetensors", "evaluation.json", "README.md"):
+        (folder / name).write_text(f"old {name}")
+    return folder
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+def test_nothing_of_the_old_folder_stays_and_everybody_may_read_the_new_one(tmp_path: Path) -> None:
+    out = old_export(tmp_path / "weights")
+    before = os.umask(0o077)
+    try:
+        with export.replacing(out) as new:
+            (new / "config.json").write_text("new")
+            assert contents(out)["config.json"] == "old config.json"
+    finally:
+        os.umask(before)
+    assert contents(out) == {"config.json": "new"}
+    assert [path.name for path in tmp_path.iterdir()] == ["weights"]
+    assert stat.S_IMODE(out.stat().st_mode) == 0o755
+    assert stat.S_IMODE((out / "config.json").stat().st_mode) == 0o644
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_an_interrupted_export_leaves_the_old_folder(error: type[BaseException], tmp_path: Path) -> None:
+    out = old_export(tmp_path / "weights")
+    before = contents(out)
+    with pytest.raises(error), export.replacing(out) as new:
+        (new / "config.json").write_text("new")
+        raise error
+    assert contents(out) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["weights"]
+
+
+def test_an_export_that_was_killed_is_cleared_away(tmp_path: Path) -> None:
+    """Be it while it wrote, or between the two renamings, when only the old folder was left, under another name."""
+    (tmp_path / ".weights.new").mkdir()
+    (tmp_path / ".weights.new" / "half").write_text("half")
+    before = contents(old_export(tmp_path / ".weights.old"))
+    with pytest.raises(RuntimeError), export.replacing(tmp_path / "weights") as new:
+        assert list(new.iterdir()) == []
+        raise RuntimeError
+    assert contents(tmp_path / "weights") == before
+    assert [path.name for path in tmp_path.iterdir()] == ["weights"]
+
+
+def test_a_folder_with_other_files_is_not_replaced(tmp_path: Path) -> None:
+    out = old_export(tmp_path / "home")
+    (out / "thesis.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="thesis.txt"), export.replacing(out):
+        raise AssertionError
+    assert len(contents(out)) == 5
+
+
+def test_an_export_that_fails_in_the_middle_changes_nothing(tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """New weights never lie beside old scores."""
+    out = Path(shutil.copytree(tiny_run.out, tmp_path / "out"))
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("power cut")
+
+    monkeypatch.setattr(export, "record_example", fail)
+    options = ("--data", tiny_run.prepared, "--run-folder", tiny_run.run, "--out", out, *samples.TINY_SCORING, "--average", 1)
+    with pytest.raises(RuntimeError, match="power cut"):
+        samples.command("export", *options)
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    monkeypatch.undo()
+    samples.command("export", *options)
+    assert {path.name for path in out.iterdir()} == before.keys()
+    assert (out / "model.safetensors").read_bytes() != before["model.safetensors"]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in out.iterdir()} == {0o644}
+
+
+def test_the_card_spells_the_recipe_out_and_credits_what_download_fetched(tiny_run: TinyRun, tmp_path: Path) -> None:
+    card = (tiny_run.out / "README.md").read_text(encoding="utf-8")
+    assert "\npython -m model.training prepare --data FOLDER --vocab-size 400\npython -m model.training train --d-model 16 " in card
+    assert "by way of manythings.org/anki" in card
+    for name in ("config.json", "training.json", "evaluation.json"):
+        (tmp_path / name).write_bytes((tiny_run.out / name).read_bytes())
+    training = read_json(tmp_path / "training.json")
+    training["prepared"]["credit"] = "Sentences of somebody else."
+    # as exports before there were recipes wrote it
+    del training["recipe"]
+    (tmp_path / "training.json").write_text(json.dumps(training), encoding="utf-8")
+    export.write_card(tmp_path)
+    card = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "Sentences of somebody else. Beside them" in card and "manythings" not in card
