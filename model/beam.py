@@ -7,7 +7,20 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from model.decoding import MIN_CANDIDATES, Beam, Candidate, Decoding, DecodingStep, Fate, Hypothesis, NextTokenScorer, hypothesis_score
+from model.decoding import (
+    MIN_CANDIDATES,
+    OWN_RULES,
+    Beam,
+    Candidate,
+    Decoding,
+    DecodingStep,
+    Fate,
+    Hypothesis,
+    NextTokenScorer,
+    SearchRules,
+    add_log_probs,
+    length_score,
+)
 from model.transformer import Transformer
 
 
@@ -29,24 +42,30 @@ def beam_search(
     max_new_tokens: int,
     length_penalty: float = 1.0,
     banned_ids: Collection[int] = (),
+    rules: SearchRules = OWN_RULES,
 ) -> Decoding:
-    """Yields each step; returns up to beam_size hypotheses, finished ones first, each kind best score first.
+    """Yields each step; returns up to beam_size hypotheses: finished ones first, each kind best score first, or by score alone if the
+    rules say that a cut one may win.
 
     A step ranks the continuations of all N live beams together by summed log-probability and looks at the best 2N: since a beam has one
     end token, at least N of these go on (fewer only where the vocabulary is smaller than that). An end token among the best N finishes
     its hypothesis; one ranked lower is dropped, as N live continuations beat it already. The pool keeps the N finished hypotheses of
-    best score. The search ends when the pool is full and the best live beam, scored at its present length, is no better than the pool's
-    worst, or at max_new_tokens, where live beams become unfinished hypotheses. (The rule of Marian's and transformers' beam search,
-    except that there an unfinished hypothesis may win over a finished one.)
+    best score. The search ends when the pool is full and the live beams can add nothing to it (see SearchRules.early_stopping), or at
+    max_new_tokens, where live beams become unfinished hypotheses. With `model.marian.generation`'s rules this is transformers' beam search,
+    result by result; only where fewer than 2N continuations have any probability does that one keep copies at a score of -1e9, and this
+    one fewer beams.
     """
-    scorer = NextTokenScorer(model, src_ids, banned_ids)
+    scorer = NextTokenScorer(model, src_ids, banned_ids, rules)
     eos_id = model.config.eos_id
     count = max(MIN_CANDIDATES, 2 * beam_size)
-    live, pool = [_Row()], []
-    ids, log_probs = scorer.best([model.config.bos_id], [0], count)
+    live, pool, cut = [_Row()], [], []
     for index in range(max_new_tokens):
+        last = index + 1 == max_new_tokens
+        tails = [row.token_ids[-1] for row in live] if index else [model.config.bos_id]
+        ids, log_probs = scorer.best(tails, [row.rows[-1] for row in live] if index else [0], count, last)
         # Every one of the best 2N lies among the best 2N of its own row, so N short lists are enough.
-        continuations = [(live[row].sum_log_prob + p, row, rank) for row, values in enumerate(log_probs) for rank, p in enumerate(values)]
+        totals = [add_log_probs(row.sum_log_prob, values) for row, values in zip(live, log_probs, strict=True)]
+        continuations = [(total, row, rank) for row, values in enumerate(totals) for rank, total in enumerate(values)]
         ranked = sorted(continuations, key=lambda continuation: (-continuation[0], *continuation[1:]))
         fates: dict[tuple[int, int], tuple[Fate, int | None]] = {}
         following: list[_Row] = []
@@ -54,22 +73,35 @@ def beam_search(
             token_id = ids[row][rank]
             if token_id == eos_id and place < beam_size:
                 fates[row, rank] = "finished", None
-                pool.append(_hypothesis(_extend(live[row], row, token_id, log_probs[row][rank], sum_log_prob), length_penalty, True))
+                ended = _extend(live[row], row, token_id, log_probs[row][rank], sum_log_prob)
+                pool.append(_hypothesis(ended, length_penalty, not (last and rules.forced_last_id is not None)))
             elif token_id != eos_id and len(following) < beam_size:
                 fates[row, rank] = "kept", len(following)
                 following.append(_extend(live[row], row, token_id, log_probs[row][rank], sum_log_prob))
-        pool = sorted(pool, key=lambda hypothesis: -hypothesis.score)[:beam_size]
-        yield _step(index, live, ids, log_probs, fates, pool)
+                if last and place < beam_size:
+                    cut.append(_hypothesis(following[-1], length_penalty, False))
+        pool = _best(pool, beam_size)
+        yield _step(index, live, ids, log_probs, totals, fates, pool)
         live = following
-        if not live or index + 1 == max_new_tokens:
+        if not live or last or (len(pool) == beam_size and _is_settled(live[0], pool[-1], max_new_tokens, length_penalty, rules)):
             break
-        if len(pool) == beam_size and _hypothesis(live[0], length_penalty, False).score <= pool[-1].score:
-            break
-        ids, log_probs = scorer.best([row.token_ids[-1] for row in live], [row.rows[-1] for row in live], count)
-    if len(pool) < beam_size:
-        unfinished = [_hypothesis(row, length_penalty, False) for row in live]
-        pool += sorted(unfinished, key=lambda hypothesis: -hypothesis.score)[: beam_size - len(pool)]
+    if rules.cut_may_win:
+        pool = _best([*pool, *cut], beam_size)
+    elif len(pool) < beam_size:
+        pool += _best([_hypothesis(row, length_penalty, False) for row in live], beam_size - len(pool))
     return tuple(pool)
+
+
+def _is_settled(best: _Row, worst: Hypothesis, max_new_tokens: int, length_penalty: float, rules: SearchRules) -> bool:
+    """Whether a full pool stays as it is: whatever the best live row becomes, it will not beat the pool's worst."""
+    if rules.early_stopping is True:
+        return True
+    length = max_new_tokens if rules.early_stopping == "never" and length_penalty > 0 else len(best.token_ids)
+    return length_score(best.sum_log_prob, length, length_penalty) <= worst.score
+
+
+def _best(hypotheses: Sequence[Hypothesis], count: int) -> list[Hypothesis]:
+    return sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)[:count]
 
 
 def _extend(row: _Row, number: int, token_id: int, log_prob: float, sum_log_prob: float) -> _Row:
@@ -77,7 +109,7 @@ def _extend(row: _Row, number: int, token_id: int, log_prob: float, sum_log_prob
 
 
 def _hypothesis(row: _Row, length_penalty: float, finished: bool) -> Hypothesis:
-    score = hypothesis_score(row.token_log_probs, length_penalty)
+    score = length_score(row.sum_log_prob, len(row.token_ids), length_penalty)
     return Hypothesis(row.token_ids, row.token_log_probs, score, finished, row.rows)
 
 
@@ -86,14 +118,15 @@ def _step(
     live: Sequence[_Row],
     ids: Sequence[Sequence[int]],
     log_probs: Sequence[Sequence[float]],
+    totals: Sequence[Sequence[float]],
     fates: dict[tuple[int, int], tuple[Fate, int | None]],
     pool: Sequence[Hypothesis],
 ) -> DecodingStep:
     beams = []
     for number, row in enumerate(live):
         candidates = tuple(
-            Candidate(token_id, log_prob, row.sum_log_prob + log_prob, *fates.get((number, rank), ("dropped", None)))
-            for rank, (token_id, log_prob) in enumerate(zip(ids[number], log_probs[number], strict=True))
+            Candidate(token_id, log_prob, total, *fates.get((number, rank), ("dropped", None)))
+            for rank, (token_id, log_prob, total) in enumerate(zip(ids[number], log_probs[number], totals[number], strict=True))
         )
         beams.append(Beam(row.token_ids, row.sum_log_prob, row.rows[-1] if row.rows else None, candidates))
     return DecodingStep(index, tuple(beams), tuple(pool))

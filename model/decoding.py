@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -80,6 +82,29 @@ class DecodingSettings:
 
 
 @dataclass(frozen=True)
+class SearchRules:
+    """What a model's makers prescribe for its decoding, apart from the settings that a visitor chooses. The defaults are our own model's;
+    `model.marian.generation` reads a Marian checkpoint's.
+
+    renormalize     once tokens are banned, the probabilities of the others sum to one again; if not, the banned ones' share is lost
+    forced_last_id  the token that stands at the length limit, with probability one; None: whatever comes
+    early_stopping  when a beam search with N finished hypotheses ends. False: when the best live one, scored at its present length,
+                    is no better than the worst of them. "never": when it would not be even if it reached the limit at no further cost
+                    (with length_penalty > 0). True: at once
+    cut_may_win     hypotheses that the limit cuts off are ranked with the finished ones by score, as in transformers. If not, they come
+                    after all of these: a text that repeats itself to the limit is very sure of itself
+    """
+
+    renormalize: bool = True
+    forced_last_id: int | None = None
+    early_stopping: bool | Literal["never"] = False
+    cut_may_win: bool = False
+
+
+OWN_RULES = SearchRules()
+
+
+@dataclass(frozen=True)
 class Candidate:
     """A token that could continue a beam, and what became of it.
 
@@ -118,7 +143,8 @@ class Beam:
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A whole output. token_ids end with the end token if `finished`; if not, the length limit cut it off.
+    """A whole output. token_ids end with the end token if `finished`; if not, the length limit cut it off (and may have forced the end
+    token there: see SearchRules).
 
     score = sum of token_log_probs / number of tokens ** length_penalty. rows[t] is the row of the batch that predicted token t in step t.
     """
@@ -160,17 +186,28 @@ def length_limit(settings: DecodingSettings, src_len: int, max_len: int) -> int:
     return settings.max_new_tokens
 
 
+def add_log_probs(total: float, log_probs: Sequence[float]) -> list[float]:
+    """total + each of log_probs, in float32 like transformers' sums, so that hypotheses that are nearly equal rank alike."""
+    return (np.asarray(log_probs, dtype=np.float32) + np.float32(total)).tolist()
+
+
+def length_score(sum_log_prob: float, length: int, length_penalty: float) -> float:
+    """sum / length**length_penalty in float32."""
+    return float(np.float32(sum_log_prob) / np.float32(length**length_penalty))
+
+
 def hypothesis_score(token_log_probs: Sequence[float], length_penalty: float) -> float:
     """sum / length**length_penalty, the end token counted."""
-    return math.fsum(token_log_probs) / len(token_log_probs) ** length_penalty
+    total = functools.reduce(operator.add, map(np.float32, token_log_probs))
+    return length_score(total, len(token_log_probs), length_penalty)
 
 
-def masked_log_softmax(logits: Tensor, banned_ids: Collection[int]) -> Tensor:
-    """float32 log-probabilities of logits [..., V], with nothing left for `banned_ids`."""
-    logits = logits.float()
+def masked_log_softmax(logits: Tensor, banned_ids: Collection[int], renormalize: bool = True) -> Tensor:
+    """float32 log-probabilities of logits [..., V], with nothing left for `banned_ids`; they sum to one unless told not to."""
+    scores = logits.float() if renormalize else logits.float().log_softmax(dim=-1)
     if banned_ids:
-        logits = logits.index_fill(-1, torch.tensor(sorted(banned_ids), device=logits.device), -math.inf)
-    return logits.log_softmax(dim=-1)
+        scores = scores.index_fill(-1, torch.tensor(sorted(banned_ids), device=scores.device), -math.inf)
+    return scores.log_softmax(dim=-1) if renormalize else scores
 
 
 class NextTokenScorer:
@@ -179,17 +216,18 @@ class NextTokenScorer:
     Belongs to one decoding call. Nothing but the last position is ever projected onto the vocabulary.
     """
 
-    def __init__(self, model: Transformer, src_ids: Sequence[int], banned_ids: Collection[int]) -> None:
-        self._model = model
+    def __init__(self, model: Transformer, src_ids: Sequence[int], banned_ids: Collection[int], rules: SearchRules = OWN_RULES) -> None:
+        self._model, self._rules = model, rules
         self._device = next(model.parameters()).device
         self._banned_ids = banned_ids
         self._cache = DecoderCache(model.config.num_decoder_layers)
         self._num_rows = 1
         with torch.inference_mode():
-            self._memory = model.encode(torch.tensor([list(src_ids)], device=self._device))  # [1, S, D]
+            self._memory = model.encode(self._tensor(src_ids)[None])  # [1, S, D]
 
-    def log_probs(self, token_ids: Sequence[int], rows: Sequence[int]) -> Tensor:
+    def log_probs(self, token_ids: Sequence[int], rows: Sequence[int], last: bool = False) -> Tensor:
         """Row i continues row rows[i] of the call before with token_ids[i]; the first call is ([start], [0]). Returns [N, V] float32.
+        `last`: the next token stands at the length limit.
 
         Raises CheckpointCorruptError if the model computes no numbers.
         """
@@ -197,22 +235,29 @@ class NextTokenScorer:
         with torch.inference_mode():
             if list(rows) != list(range(self._num_rows)):
                 # All rows read the same sentence, so its keys and values need no shuffling, only as many rows.
-                self._cache.reorder(torch.tensor(rows, device=self._device), cross=len(rows) != self._num_rows)
+                self._cache.reorder(self._tensor(rows), cross=len(rows) != self._num_rows)
                 self._num_rows = len(rows)
-            tgt_in_ids = torch.tensor(token_ids, device=self._device)[:, None]  # [N, 1]
+            tgt_in_ids = self._tensor(token_ids)[:, None]  # [N, 1]
             states = self._model.decode(tgt_in_ids, self._memory, cache=self._cache)  # [N, 1, D]
-            log_probs = masked_log_softmax(self._model.project(states[:, -1]), self._banned_ids)
-            # One NaN among the logits makes the whole row NaN, so one column tells.
-            if bool(log_probs[:, -1].isnan().any()):
+            log_probs = masked_log_softmax(self._model.project(states[:, -1]), self._banned_ids, self._rules.renormalize)
+            # One NaN among the logits makes the whole row NaN, so one column tells, if it's not that of a banned token.
+            if bool(log_probs[:, self._model.config.eos_id].isnan().any()):
                 raise CheckpointCorruptError("model.safetensors", "the model computes values that are not finite numbers")
+            if last and self._rules.forced_last_id is not None:
+                log_probs = torch.full_like(log_probs, -math.inf).index_fill_(1, self._tensor([self._rules.forced_last_id]), 0.0)
         return log_probs
 
-    def best(self, token_ids: Sequence[int], rows: Sequence[int], count: int) -> tuple[list[list[int]], list[list[float]]]:
+    def best(
+        self, token_ids: Sequence[int], rows: Sequence[int], count: int, last: bool = False
+    ) -> tuple[list[list[int]], list[list[float]]]:
         """The `count` most probable next tokens of each row, best first: ids and log-probabilities, N lists each. Tokens without
         probability are left out."""
         with torch.inference_mode():
-            values, ids = top_tokens(self.log_probs(token_ids, rows), count)
+            values, ids = top_tokens(self.log_probs(token_ids, rows, last), count)
         return ids, values
+
+    def _tensor(self, ids: Sequence[int]) -> Tensor:
+        return torch.tensor(ids, device=self._device)
 
 
 def top_tokens(log_probs: Tensor, count: int) -> tuple[list[list[float]], list[list[int]]]:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Sequence
 
 import torch
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from model.decoding import (
     MIN_CANDIDATES,
+    OWN_RULES,
     Beam,
     Candidate,
     Decoding,
@@ -19,7 +19,9 @@ from model.decoding import (
     Fate,
     Hypothesis,
     NextTokenScorer,
-    hypothesis_score,
+    SearchRules,
+    add_log_probs,
+    length_score,
     top_tokens,
 )
 from model.transformer import Transformer
@@ -29,14 +31,20 @@ Choose = Callable[[Tensor], "tuple[int, Tensor | None]"]
 
 
 def greedy_search(
-    model: Transformer, src_ids: Sequence[int], *, max_new_tokens: int, length_penalty: float = 1.0, banned_ids: Collection[int] = ()
+    model: Transformer,
+    src_ids: Sequence[int],
+    *,
+    max_new_tokens: int,
+    length_penalty: float = 1.0,
+    banned_ids: Collection[int] = (),
+    rules: SearchRules = OWN_RULES,
 ) -> Decoding:
     """The most probable token each time. Yields each step; returns the one hypothesis."""
 
     def most_probable(log_probs: Tensor) -> tuple[int, None]:
         return int(log_probs.argmax()), None
 
-    return _one_row(model, src_ids, most_probable, max_new_tokens, length_penalty, banned_ids)
+    return _one_row(model, src_ids, most_probable, max_new_tokens, length_penalty, banned_ids, rules)
 
 
 def sample(
@@ -50,6 +58,7 @@ def sample(
     seed: int | None = None,
     length_penalty: float = 1.0,
     banned_ids: Collection[int] = (),
+    rules: SearchRules = OWN_RULES,
 ) -> Decoding:
     """Draws each token. Yields each step; returns the one hypothesis, with the model's own log-probabilities.
 
@@ -65,7 +74,7 @@ def sample(
         draw_probs = filtered_probs(log_probs.cpu(), temperature, top_k, top_p)
         return int(torch.multinomial(draw_probs, 1, generator=generator)), draw_probs
 
-    return _one_row(model, src_ids, draw, max_new_tokens, length_penalty, banned_ids)
+    return _one_row(model, src_ids, draw, max_new_tokens, length_penalty, banned_ids, rules)
 
 
 def filtered_probs(log_probs: Tensor, temperature: float, top_k: int = 0, top_p: float = 1.0) -> Tensor:
@@ -91,24 +100,33 @@ def filtered_probs(log_probs: Tensor, temperature: float, top_k: int = 0, top_p:
 
 
 def _one_row(
-    model: Transformer, src_ids: Sequence[int], choose: Choose, max_new_tokens: int, length_penalty: float, banned_ids: Collection[int]
+    model: Transformer,
+    src_ids: Sequence[int],
+    choose: Choose,
+    max_new_tokens: int,
+    length_penalty: float,
+    banned_ids: Collection[int],
+    rules: SearchRules,
 ) -> Decoding:
-    scorer = NextTokenScorer(model, src_ids, banned_ids)
-    eos_id, token_id = model.config.eos_id, model.config.bos_id
+    scorer = NextTokenScorer(model, src_ids, banned_ids, rules)
+    token_id = model.config.bos_id
     token_ids: tuple[int, ...] = ()
     token_log_probs: tuple[float, ...] = ()
+    sum_log_prob = 0.0
     for index in range(max_new_tokens):
-        log_probs = scorer.log_probs([token_id], [0])[0]
+        last = index + 1 == max_new_tokens
+        log_probs = scorer.log_probs([token_id], [0], last)[0]
         token_id, draw_probs = choose(log_probs)
-        finished = token_id == eos_id
-        candidates = _candidates(log_probs, token_id, draw_probs, math.fsum(token_log_probs), "finished" if finished else "kept")
-        beam = Beam(token_ids, math.fsum(token_log_probs), 0 if index else None, candidates)
-        token_ids = (*token_ids, token_id)
-        token_log_probs = (*token_log_probs, next(c.log_prob for c in candidates if c.token_id == token_id))
-        rows = (0,) * len(token_ids)
-        hypothesis = Hypothesis(token_ids, token_log_probs, hypothesis_score(token_log_probs, length_penalty), finished, rows)
-        yield DecodingStep(index, (beam,), (hypothesis,) if finished else ())
-        if finished:
+        ended = token_id == model.config.eos_id
+        candidates = _candidates(log_probs, token_id, draw_probs, sum_log_prob, "finished" if ended else "kept")
+        beam = Beam(token_ids, sum_log_prob, 0 if index else None, candidates)
+        chosen = next(candidate for candidate in candidates if candidate.token_id == token_id)
+        token_ids, token_log_probs, sum_log_prob = (*token_ids, token_id), (*token_log_probs, chosen.log_prob), chosen.sum_log_prob
+        score = length_score(sum_log_prob, len(token_ids), length_penalty)
+        finished = ended and not (last and rules.forced_last_id is not None)
+        hypothesis = Hypothesis(token_ids, token_log_probs, score, finished, (0,) * len(token_ids))
+        yield DecodingStep(index, (beam,), (hypothesis,) if ended else ())
+        if ended:
             break
     return (hypothesis,)
 
@@ -121,6 +139,6 @@ def _candidates(log_probs: Tensor, chosen: int, draw_probs: Tensor | None, so_fa
     drawn = [None] * len(ids) if draw_probs is None else draw_probs[ids].tolist()
     next_row = 0 if fate == "kept" else None
     return tuple(
-        Candidate(i, p, so_far + p, fate if i == chosen else "dropped", next_row if i == chosen else None, q)
-        for i, p, q in zip(ids, values, drawn, strict=True)
+        Candidate(i, p, total, fate if i == chosen else "dropped", next_row if i == chosen else None, q)
+        for i, p, total, q in zip(ids, values, add_log_probs(so_far, values), drawn, strict=True)
     )

@@ -44,7 +44,7 @@ def test_beam_search_follows_its_definition(seed, beam_size, length_penalty):
     )
     expected = reference_beam(model, beam_size, 7, length_penalty)
     assert [hypothesis.token_ids for hypothesis in hypotheses] == [ids for ids, _ in expected]
-    assert [hypothesis.score for hypothesis in hypotheses] == pytest.approx([score for _, score in expected], abs=1e-5)
+    assert [hypothesis.score for hypothesis in hypotheses] == pytest.approx([score for _, score in expected], abs=1e-5, rel=1e-6)
 
 
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0])
