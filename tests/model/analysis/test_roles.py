@@ -81,6 +81,19 @@ def test_without_most_of_the_weight_there_is_no_role_by_weight() -> None:
     assert [head.leaning for head in heads] == EXPECTED["encoder_self"]
 
 
+def test_decoder_keys_are_the_tokens_read_and_cross_rows_the_tokens_predicted() -> None:
+    """The comma is read at position 3 and predicted at 2. Decoder rows that can look back at it from afar do; every row of cross-attention
+    looks at the source's, which counts but where a mark is predicted."""
+    t, n = len(TGT) - 1, len(SRC)
+    decoder = causal(looking_at([3 if row >= 3 else 0 for row in range(t)], t, 1.0))
+    cross = looking_at([3] * t, n, 1.0)
+    cross[[2, 7]] = np.eye(n)[1]
+    heads = head_roles(trace(maps(1, 1, n, n), decoder[None, None], cross[None, None], SRC, TGT), LINKS)
+    found = {head.kind: (head.measures["punctuation"], head.rows["punctuation"]) for head in heads}
+    # read: rows 5, 6 and 7, as 3 and 4 are the comma and beside it, 8 the full stop; predicted: all nine but two
+    assert found["decoder_self"] == (1.0, 3) and found["cross"] == (1.0, 7)
+
+
 @pytest.mark.parametrize("fault", ["transposed", "shifted", "decoder rows by the token predicted"])
 def test_faulty_maps_lose_the_roles(fault: str) -> None:
     """Axes swapped, rows off by one: the expected roles do not come out."""
