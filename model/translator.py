@@ -12,10 +12,11 @@ import torch
 
 from model.beam import beam_search
 from model.best_heads import BestHeads, read_best_heads
-from model.catalogue import ModelEntry, find_model, find_offered, language_pair
+from model.catalogue import ModelEntry, find_model, find_offered, language_pair, preferred_target
 from model.checkpoint import load_checkpoint
 from model.config import TransformerConfig
 from model.decoding import (
+    OWN_RULES,
     Decoding,
     DecodingSettings,
     DecodingStep,
@@ -25,14 +26,22 @@ from model.decoding import (
     masked_log_softmax,
 )
 from model.device import pick_device
-from model.errors import CheckpointCorruptError, InvalidSettingError, OutOfMemoryError, WrongArchitectureError
+from model.errors import CheckpointCorruptError, InvalidSettingError, OutOfMemoryError
 from model.hooks import AttentionKind, AttentionRecorder, attention_hook
 from model.hub import Progress, fetch
 from model.layout import read_layout
+from model.marian.config import GenerationDefaults, read_marian_config
+from model.marian.generation import max_new_tokens as marian_limit
+from model.marian.generation import search_rules
+from model.marian.tokenizer import MarianTokenizer
+from model.marian.vocabulary import VOCAB_FILE
+from model.marian.weights import LoadWarning, load_marian
 from model.results import AttentionTrace, Translation
 from model.sampling import greedy_search, sample
 from model.tokenizer import TOKENIZER_FILE, Tokenizer
 from model.transformer import Transformer
+
+START = "<s>"
 
 __all__ = ["AttentionTrace", "DecodingStep", "Translation", "Translator", "load_offered", "load_translator"]
 
@@ -72,7 +81,10 @@ def _load(
         raise InvalidSettingError("revision", revision, "None: a folder has no revisions")
     try:
         if read_layout(folder) == "marian":
-            raise WrongArchitectureError("MarianMTModel")
+            config = read_marian_config(folder)
+            tokenizer = MarianTokenizer(folder, name=entry.repo_id or entry.name, start_id=config.transformer.bos_id)
+            loaded = load_marian(folder, config, device)
+            return Translator(loaded.model, tokenizer, entry.name, commit, None, config.generation, loaded.warnings)
         model, tokenizer = load_checkpoint(folder, device), Tokenizer(folder / TOKENIZER_FILE)
         return Translator(model, tokenizer, entry.name, commit, read_best_heads(folder))
     except (MemoryError, RuntimeError) as error:
@@ -90,27 +102,34 @@ class Translator:
     """A model with its tokenizer. Holds nothing of any call, so threads may share one.
 
     revision: the commit that the files are of, if they came from the hub. best_heads: see `model.best_heads`; nothing if not measured.
-    Raises CheckpointCorruptError if the two do not belong together.
+    generation: how a Marian checkpoint wants to be decoded. warnings: what its user should know of it.
+    Raises CheckpointCorruptError if model and tokenizer do not belong together.
     """
 
     def __init__(
         self,
         model: Transformer,
-        tokenizer: Tokenizer,
+        tokenizer: Tokenizer | MarianTokenizer,
         name: str = "",
         revision: str | None = None,
         best_heads: BestHeads | None = None,
+        generation: GenerationDefaults | None = None,
+        warnings: tuple[LoadWarning, ...] = (),
     ) -> None:
-        for field in ("vocab_size", "pad_id", "bos_id", "eos_id", "unk_id"):
-            ours, theirs = getattr(tokenizer, field), getattr(model.config, field)
-            if ours != theirs:
-                raise CheckpointCorruptError(TOKENIZER_FILE, f"its {field} is {ours}, that of the model is {theirs}")
+        _check_fit(model.config, tokenizer, is_marian=generation is not None)
         self._model = model.eval()
         self._device = next(model.parameters()).device
         self.tokenizer = tokenizer
         self.name = name
         self.revision = revision
         self.best_heads = best_heads or {}
+        self.generation = generation
+        self.warnings = warnings
+        self._rules = OWN_RULES if generation is None else search_rules(generation)
+        # A Marian model may have rows to spare, for which there is no token.
+        spare_ids = range(tokenizer.target_vocab_size, model.config.decoder.vocab_size)
+        of_checkpoint = () if generation is None else generation.bad_word_ids
+        self._banned_ids = frozenset((*tokenizer.never_generated, *of_checkpoint, *spare_ids))
 
     def __repr__(self) -> str:
         return f"Translator({self.name!r}, targets={self.targets}, device={self.device!r})"
@@ -144,7 +163,7 @@ class Translator:
     def translate(
         self,
         text: str,
-        target: str = "fra",
+        target: str | None = None,
         beam_size: int = 4,
         *,
         length_penalty: float = 1.0,
@@ -156,6 +175,8 @@ class Translator:
         seed: int | None = None,
     ) -> Translation:
         """The best translation found. The settings are those of `model.decoding.DecodingSettings`.
+
+        target: one of `targets`; None is the language in the model's name, or else the first.
 
         Raises EmptyTextError, UnusableTextError, TextTooLongError (more tokens than config.max_len), UnknownTargetError and
         InvalidSettingError.
@@ -181,7 +202,7 @@ class Translator:
     def steps(
         self,
         text: str,
-        target: str = "fra",
+        target: str | None = None,
         beam_size: int = 4,
         *,
         length_penalty: float = 1.0,
@@ -197,9 +218,13 @@ class Translator:
         Raises the same errors at once, before the first step.
         """
         settings = DecodingSettings(method, beam_size, length_penalty, max_new_tokens, temperature, top_k, top_p, seed)
+        target = self._target(target)
         src_ids = self.tokenizer.encode_source(text, target, limit=self.config.max_len)
-        source_text = self.tokenizer.decode(src_ids)
-        decoding = self._decoding(src_ids, settings, length_limit(settings, len(src_ids), self.config.max_len))
+        source_text = self.tokenizer.decode(src_ids, side="source")
+        limit = length_limit(settings, len(src_ids), self.config.max_len)
+        if self.generation is not None and max_new_tokens is None:
+            limit = min(limit, marian_limit(self.generation, self.config.max_len))
+        decoding = self._decoding(src_ids, settings, limit)
 
         def run() -> Generator[DecodingStep, None, Translation]:
             hypotheses = yield from decoding
@@ -207,19 +232,20 @@ class Translator:
 
         return run()
 
-    def force(self, text: str, translation: str, target: str = "fra") -> Translation:
+    def force(self, text: str, translation: str, target: str | None = None) -> Translation:
         """A given translation as the model sees it: its log-probabilities under teacher forcing. The score is their mean.
 
         Raises the errors of `translate`; TextTooLongError for a translation longer than config.max_len too.
         """
+        target = self._target(target)
         src_ids = self.tokenizer.encode_source(text, target, limit=self.config.max_len)
         tgt_ids = self.tokenizer.encode_target(translation, limit=self.config.max_len)
         with torch.inference_mode():
             logits = self._model.project(self._teacher_forced(src_ids, tgt_ids))[0]  # [T, V]
-            log_probs = masked_log_softmax(logits, self.tokenizer.never_generated)
+            log_probs = masked_log_softmax(logits, self._banned_ids, self._rules.renormalize)
             token_log_probs = log_probs.gather(1, self._tensor(tgt_ids)[:, None])[:, 0].tolist()
         hypothesis = Hypothesis(tuple(tgt_ids), tuple(token_log_probs), hypothesis_score(token_log_probs, 1.0), True, (0,) * len(tgt_ids))
-        return self._translation(self.tokenizer.decode(src_ids), target, src_ids, hypothesis, forced=True)
+        return self._translation(self.tokenizer.decode(src_ids, side="source"), target, src_ids, hypothesis, forced=True)
 
     def trace(self, translation: Translation) -> AttentionTrace:
         """All attention maps of a translation, from one teacher-forced pass over its ids: by the causal mask, row t holds the very weights
@@ -256,7 +282,7 @@ class Translator:
         return self._model.positions[:length].cpu().numpy().copy()
 
     def _decoding(self, src_ids: list[int], settings: DecodingSettings, max_new_tokens: int) -> Decoding:
-        model, banned_ids, penalty = self._model, self.tokenizer.never_generated, settings.length_penalty
+        model, banned_ids, penalty, rules = self._model, self._banned_ids, settings.length_penalty, self._rules
         if settings.method == "sample":
             return sample(
                 model,
@@ -268,9 +294,12 @@ class Translator:
                 seed=settings.seed,
                 length_penalty=penalty,
                 banned_ids=banned_ids,
+                rules=rules,
             )
         if settings.method == "greedy" or settings.beam_size == 1:
-            return greedy_search(model, src_ids, max_new_tokens=max_new_tokens, length_penalty=penalty, banned_ids=banned_ids)
+            return greedy_search(
+                model, src_ids, max_new_tokens=max_new_tokens, length_penalty=penalty, banned_ids=banned_ids, rules=rules
+            )
         return beam_search(
             model,
             src_ids,
@@ -278,7 +307,11 @@ class Translator:
             max_new_tokens=max_new_tokens,
             length_penalty=penalty,
             banned_ids=banned_ids,
+            rules=rules,
         )
+
+    def _target(self, target: str | None) -> str:
+        return preferred_target(self.name, self.targets) if target is None else target
 
     def _teacher_forced(self, src_ids: tuple[int, ...] | list[int], tgt_ids: tuple[int, ...] | list[int]) -> torch.Tensor:
         """States [1, T, D] of the decoder that reads the start token and all but the last of tgt_ids."""
@@ -287,15 +320,16 @@ class Translator:
 
     def _translation(self, source_text: str, target: str, src_ids: list[int], hypothesis: Hypothesis, forced: bool) -> Translation:
         tgt_ids = hypothesis.token_ids
-        # Named as one sequence, so that a character cut between bytes reads the same in both rows of labels.
-        tgt_tokens = self.tokenizer.tokens((self.config.bos_id, *tgt_ids))
+        # What starts the target is called "<s>" here, also where a checkpoint uses its padding for that, as Marian's do. The rest is named
+        # as one sequence, so that a character cut between bytes reads the same in both rows of labels.
+        tgt_tokens = (START, *self.tokenizer.tokens(tgt_ids))
         return Translation(
             source_text=source_text,
             target=target,
             text=self.tokenizer.decode(tgt_ids),
             src_ids=tuple(src_ids),
             tgt_ids=tgt_ids,
-            src_tokens=self.tokenizer.tokens(src_ids),
+            src_tokens=self.tokenizer.tokens(src_ids, side="source"),
             tgt_in_tokens=tgt_tokens[:-1],
             tgt_out_tokens=tgt_tokens[1:],
             token_log_probs=hypothesis.token_log_probs,
@@ -308,9 +342,23 @@ class Translator:
         return torch.tensor(list(ids), dtype=torch.long, device=self._device)
 
     def _check_ids(self, translation: Translation) -> None:
-        for name in ("src_ids", "tgt_ids"):
+        for name, stack in (("src_ids", self.config.encoder), ("tgt_ids", self.config.decoder)):
             ids = getattr(translation, name)
             if not 1 <= len(ids) <= self.config.max_len:
                 raise InvalidSettingError(name, f"{len(ids)} tokens", f"1 to {self.config.max_len} tokens, as this model has positions")
-            if not all(0 <= i < self.config.vocab_size for i in ids):
+            if not all(0 <= i < stack.vocab_size for i in ids):
                 raise InvalidSettingError(name, "an id beyond the vocabulary", "a translation that this model made")
+
+
+def _check_fit(config: TransformerConfig, tokenizer: Tokenizer | MarianTokenizer, is_marian: bool) -> None:
+    """Raises CheckpointCorruptError for a tokenizer of another model."""
+    ours = {"vocab_size": tokenizer.vocab_size, "tgt_vocab_size": tokenizer.target_vocab_size}
+    theirs = {"vocab_size": config.encoder.vocab_size, "tgt_vocab_size": config.decoder.vocab_size}
+    for field in ("pad_id", "bos_id", "eos_id", "unk_id"):
+        ours[field], theirs[field] = getattr(tokenizer, field), getattr(config, field)
+    for field, value in ours.items():
+        if value < theirs[field] and is_marian and field.endswith("vocab_size"):
+            continue
+        if value != theirs[field]:
+            file = VOCAB_FILE if is_marian else TOKENIZER_FILE
+            raise CheckpointCorruptError(file, f"its {field} is {value}, that of the model is {theirs[field]}")

@@ -254,3 +254,8 @@ def test_positional_encoding_is_the_models_own(tiny_translator, tiny_model, tiny
 
 def random_model_like(model, **changes):
     return random_model(dataclasses.replace(model.config, **changes))
+
+
+def test_without_a_target_it_is_the_first(tiny_translator):
+    assert tiny_translator.translate(TEXT) == tiny_translator.translate(TEXT, "fra")
+    assert tiny_translator.force(TEXT, "Je t'aime.", None).target == "fra"
