@@ -66,7 +66,9 @@ def test_another_model_translates_the_sentence_that_is_there(models_site: str, o
     expect(page.locator("#sentence textarea")).to_have_value("I love you.")
     expect(page.locator("[data-model]")).to_have_text("opus-mt-en-ar")
     assert targets(page) == ["Arabic"]
-    expect(page.locator("#models [data-status]")).to_contain_text("revision 5e1f5e1 · 1 + 4 layers, 2 / 6 heads, width 48")
+    expect(page.locator("#models [data-status]")).to_contain_text(
+        "revision 5e1f5e1 · 1 + 4 layers, 2 / 6 heads, width 48 · rules of decoding that are not applied here: min_length"
+    )
     expect(page.locator("#result .status")).to_contain_text("opus-mt-en-ar · 5e1f5e1")
     # its own numbers of layers and heads, each kind apart
     expect(page.locator("[data-layers] label")).to_have_count(4)

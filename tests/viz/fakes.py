@@ -8,6 +8,7 @@ import numpy as np
 
 from model.config import StackSizes
 from model.errors import EmptyTextError, TextTooLongError, UnknownRepositoryError, UnknownTargetError, UnusableTextError
+from model.marian.weights import LoadWarning
 from model.results import AttentionTrace, Translation
 from viz.runs import Request, Run
 
@@ -65,6 +66,7 @@ class FakeTranslator:
     revision: str | None = None
     source_language: str | None = "eng"
     num_bytes = 1000
+    warnings: tuple[LoadWarning, ...] = ()
     best_heads: dict[str, tuple[int, int]] = {}
     known = KNOWN
 
@@ -156,6 +158,7 @@ class OtherTranslator(FakeTranslator):
     def __init__(self, name: str, targets: tuple[str, ...], source_language: str = "en") -> None:
         super().__init__()
         self.name, self.targets, self.source_language, self.revision = name, targets, source_language, "5e1f" * 10
+        self.warnings = (LoadWarning("not_applied", "min_length"),)
 
 
 def shelf(name: str, revision: str | None = None, progress: object = None, max_bytes: int | None = None) -> OtherTranslator:

@@ -62,6 +62,7 @@ def test_a_model_is_asked_for_until_it_is_there(runs: RunCache) -> None:
     assert info["name"] == ARABIC and info["revision"] == "5e1f" * 10 and info["source"] == "en"
     assert info["targets"] == ["ara"] and info["target"] == "ara"
     assert info["sizes"] == {"layers": [1, 4], "heads": [2, 6], "d_model": 48}
+    assert info["warnings"] == [{"code": "not_applied", "detail": "min_length"}]
     assert info["positions"]["layout"] == "halves" and info["positions"]["max_length"] == 64
     assert info["positions"]["offered"][0]["dims"] == [0, 24]
 

@@ -37,6 +37,13 @@ def test_every_error_of_the_model_has_words_in_both_languages() -> None:
         assert f"error.{code}" in EN, code
 
 
+def test_every_warning_of_a_model_has_words_in_both_languages() -> None:
+    codes = re.findall(r'LoadWarning\("(\w+)"', (ROOT / "model/marian/weights.py").read_text(encoding="utf-8"))
+    assert len(codes) == 2
+    for code in codes:
+        assert f"model.warning.{code}" in EN, code
+
+
 def test_every_key_the_page_names_exists() -> None:
     used = set()
     for path in [*ROOT.glob("viz/static/*.js"), *ROOT.glob("viz/**/*.py"), ROOT / "app.py"]:

@@ -59,7 +59,7 @@ def model_info(translator: Translator | None, name: str = EMBEDDED.name) -> dict
     if translator is None:
         targets, examples = list(TARGETS_WITHOUT_MODEL), list(EXAMPLES["en"])
         info = {"targets": targets, "target": targets[0], "sizes": None, "positions": None, "examples": examples}
-        return {"name": name, "revision": None, "source": "eng", **info}
+        return {"name": name, "revision": None, "source": "eng", "warnings": [], **info}
     config, source = translator.config, translator.source_language
     return {
         "name": name,
@@ -72,6 +72,7 @@ def model_info(translator: Translator | None, name: str = EMBEDDED.name) -> dict
             "heads": [config.encoder.num_heads, config.decoder.num_heads],
             "d_model": config.d_model,
         },
+        "warnings": [{"code": warning.code, "detail": warning.detail} for warning in translator.warnings],
         "positions": positions_about(config),
         "examples": list(EXAMPLES.get(_SHORT.get(source, source), ())),
     }

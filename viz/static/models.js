@@ -105,7 +105,8 @@
     const {layers, heads, d_model} = info.sizes;
     const both = ([encoder, decoder]) => (encoder === decoder ? String(encoder) : `${encoder} / ${decoder}`);
     const parts = [shown(info.name), ...(info.revision ? [say("model.revision", {revision: info.revision.slice(0, 7)})] : [])];
-    return [...parts, say("model.sizes", {layers: layers.join(" + "), heads: both(heads), d_model})].join(" · ");
+    const warnings = info.warnings.map(({code, detail}) => say(`model.warning.${code}`, {detail}));
+    return [...parts, say("model.sizes", {layers: layers.join(" + "), heads: both(heads), d_model}), ...warnings].join(" · ");
   };
 
   /* ---- the button among the options: which model, or how far the next one is ---- */

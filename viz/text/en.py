@@ -45,6 +45,8 @@ TEXT = {
     "model.reading": "Reading the weights of {name}…",
     "model.revision": "revision {revision}",
     "model.sizes": "{layers} layers, {heads} heads, width {d_model}",
+    "model.warning.tie_conflict": "its file holds matrices that should be one and are not; left out: {detail}",
+    "model.warning.not_applied": "rules of decoding that are not applied here: {detail}",
     # Translate: the translation
     "result.label": "Translation",
     "result.empty": "The translation appears here as you stop typing.",

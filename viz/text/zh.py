@@ -46,6 +46,8 @@ TEXT = {
     "model.reading": "正在读取 {name} 的权重……",
     "model.revision": "版本 {revision}",
     "model.sizes": "{layers} 层，{heads} 个头，宽度 {d_model}",
+    "model.warning.tie_conflict": "文件里本应相同的矩阵并不相同，没有采用：{detail}",
+    "model.warning.not_applied": "这里没有采用的解码规则：{detail}",
     # Translate: the translation
     "result.label": "译文",
     "result.empty": "停下输入，译文就会出现在这里。",
