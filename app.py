@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # before Gradio is imported: it asks once
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 # Before torch is imported: threads that spin while they wait take the cores from everything else on a small machine.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
