@@ -157,6 +157,7 @@ def export_run(options: argparse.Namespace) -> None:
             translator = export.build(options.run_folder, options.data, new, options.average, recipe(facts, prepared))
         measured = _measure(translator, options)
         export.write_evaluation(new, measured)
+        export.write_profile(new, translator, corpus.read_prepared(options.data / "test.tsv"), options.limit)
         export.record_example(new)
         export.write_card(new)
     print(json.dumps(measured["scores"], indent=2))

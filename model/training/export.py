@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from model.analysis.profile import PROFILE_FILE, profile_heads
 from model.best_heads import EVALUATION_FILE
 from model.checkpoint import load_config, load_state, save_checkpoint
 from model.config import TransformerConfig, count_parameters
 from model.recording import save_run
 from model.tokenizer import TOKENIZER_FILE
+from model.training.corpus import Pair
 from model.training.initial import LOG_FILE, RUN_FILE, TRAINING_FILE
 from model.training.loop import average_snapshots
 from model.transformer import Transformer
@@ -24,7 +27,8 @@ EXAMPLE_FILE = "example.npz"
 EXAMPLE_TEXT, EXAMPLE_TARGET = "I am a student.", "fra"
 # Everything an export writes, as patterns of names.
 WRITTEN = ("config.json", "model*.safetensors", "model.safetensors.index.json", TOKENIZER_FILE, "README.md")
-WRITTEN += (EVALUATION_FILE, TRAINING_FILE, EXAMPLE_FILE)
+WRITTEN += (EVALUATION_FILE, TRAINING_FILE, EXAMPLE_FILE, PROFILE_FILE)
+PROFILED_SENTENCES = 500
 LANGUAGES = {"fra": "French", "cmn": "Chinese (simplified)"}
 
 CARD = """\
@@ -210,6 +214,13 @@ def write_card(out: Path) -> None:
 def write_evaluation(out: Path, measured: dict) -> None:
     """Stores what was measured ({"beam_size", "scores", "examples", perhaps "alignment"}) beside the weights."""
     _write_json(out / EVALUATION_FILE, measured)
+
+
+def write_profile(out: Path, translator: Translator, pairs: Sequence[Pair], limit: int | None = None) -> None:
+    """Stores what the heads do over PROFILED_SENTENCES of `pairs` (drawn, with their references forced), or `limit` if that is fewer."""
+    count = min(len(pairs), PROFILED_SENTENCES, limit or PROFILED_SENTENCES)
+    drawn = random.Random(0).sample(list(pairs), count)
+    _write_json(out / PROFILE_FILE, profile_heads(translator, [(pair.source, pair.target, pair.translation) for pair in drawn]))
 
 
 def _init_text(init: dict | None) -> str:

@@ -17,6 +17,7 @@ from model.checkpoint import load_checkpoint
 from model.config import TransformerConfig, count_parameters
 from model.recording import load_run
 from model.training import export
+from model.training.corpus import read_prepared
 from model.training.loop import average_snapshots
 from model.transformer import Transformer
 from model.translator import load_translator
@@ -30,7 +31,7 @@ def read_json(path: Path) -> dict:
 
 def test_the_folder_holds_what_a_model_needs_and_no_more(tiny_run: TinyRun) -> None:
     names = {path.name for path in tiny_run.out.iterdir()}
-    others = {"config.json", "tokenizer.model", "README.md", "example.npz", "evaluation.json", "training.json"}
+    others = {"config.json", "tokenizer.model", "README.md", "example.npz", "evaluation.json", "training.json", "heads.json"}
     assert names == others | {"model.safetensors"}
 
 
@@ -65,6 +66,21 @@ def test_the_example_equals_a_fresh_run(tiny_run: TinyRun) -> None:
     again = translator.trace(fresh)
     for name in ("encoder_self_attention", "decoder_self_attention", "cross_attention"):
         np.testing.assert_allclose(getattr(trace, name), getattr(again, name), atol=1e-5)
+
+
+def test_the_profile_is_of_the_heads_of_these_weights(tiny_run: TinyRun, tmp_path: Path) -> None:
+    """Over references that are forced, and the same again from the folder alone."""
+    translator, stored = load_translator(tiny_run.out, "cpu"), read_json(tiny_run.out / "heads.json")
+    config = translator.config
+    sizes = {"encoder_self": config.num_encoder_layers, "decoder_self": config.num_decoder_layers, "cross": config.num_decoder_layers}
+    expected = {(kind, layer, head) for kind, layers in sizes.items() for layer in range(layers) for head in range(config.num_heads)}
+    assert {(head["kind"], head["layer"], head["head"]) for head in stored["heads"]} == expected
+    pairs = read_prepared(tiny_run.prepared / "test.tsv")
+    assert stored["sentences"] == stored["given"] > 0
+    export.write_profile(tmp_path, translator, pairs, stored["sentences"])
+    assert read_json(tmp_path / "heads.json") == stored
+    export.write_profile(tmp_path, translator, pairs, 1)
+    assert read_json(tmp_path / "heads.json")["sentences"] == 1
 
 
 def test_scores_are_what_was_printed(tiny_run: TinyRun) -> None:
