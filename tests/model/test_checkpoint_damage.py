@@ -138,6 +138,17 @@ class TestDamagedWeights:
         rewrite_weights(folder, **{KEY: tensor})
         refusal(folder, CheckpointCorruptError, WEIGHTS, KEY, "not finite")
 
+    def test_infinities_do_not_cancel_out(self, folder):
+        tensor = stored(folder)[KEY].float()
+        tensor[0, 0], tensor[15, 15] = math.inf, -math.inf
+        rewrite_weights(folder, **{KEY: tensor})
+        refusal(folder, CheckpointCorruptError, KEY, "not finite")
+
+    def test_large_numbers_are_numbers(self, folder):
+        """Even where their sum is none."""
+        rewrite_weights(folder, **{KEY: torch.full((16, 16), 3e38)})
+        assert (load_checkpoint(folder).decoder[1].cross_attn.k_proj.weight == 3e38).all()
+
     def test_weights_of_another_model(self, folder, tmp_path):
         save_checkpoint(tiny_model(num_encoder_layers=3), tmp_path / "other")
         (tmp_path / "other" / WEIGHTS).rename(folder / WEIGHTS)
