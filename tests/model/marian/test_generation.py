@@ -1,5 +1,5 @@
-"""Greedy and beam search with a Marian checkpoint's rules against `generate` of the transformers package: every hypothesis, its score and
-its rows."""
+"""Greedy and beam search with a Marian checkpoint's rules against `generate` of the transformers package: every hypothesis, its score, its
+rows, and the number of steps."""
 
 from dataclasses import replace
 
@@ -27,6 +27,8 @@ def pairs(tmp_path_factory):
 
 
 def check(found, expected, score_tolerance=TOLERANCE):
+    (steps, found), (expected_steps, expected) = found, expected
+    assert steps == expected_steps
     assert [hypothesis.token_ids for hypothesis in found] == [outcome.token_ids for outcome in expected]
     assert [hypothesis.rows for hypothesis in found] == [outcome.rows for outcome in expected]
     if expected[0].score is not None:
@@ -64,7 +66,7 @@ def test_greedy_search_is_the_reference_s(pairs, name):
         for limit in (1, *LIMITS):
             expected = pair.generate(pair.src_ids(seed), limit, 1)
             check(pair.search(pair.src_ids(seed), limit, 1), expected)
-            lengths.add(len(expected[0].token_ids))
+            lengths.add(expected[0])
     assert len(lengths) > 3
 
 
@@ -85,26 +87,27 @@ def test_the_limit_of_one_token(pairs):
         for beam_size in (1, 4):
             src_ids = pair.src_ids(3)
             # With a forced end the reference fills its slots with copies of the one possible hypothesis.
-            check(pair.search(src_ids, 1, beam_size)[:1], pair.generate(src_ids, 1, beam_size)[:1])
+            (steps, found), (expected_steps, expected) = pair.search(src_ids, 1, beam_size), pair.generate(src_ids, 1, beam_size)
+            check((steps, found[:1]), (expected_steps, expected[:1]))
 
 
 def test_the_sources_and_limits_reach_every_rule(pairs):
     """Otherwise the comparisons above would prove little."""
     plain, forced = pairs["plain"], pairs["renormalized"]
-    found = [plain.search(plain.src_ids(seed), limit, 4, 2.0) for seed in SOURCES for limit in LIMITS]
+    found = [plain.search(plain.src_ids(seed), limit, 4, 2.0)[1] for seed in SOURCES for limit in LIMITS]
     assert len({len(hypotheses[0].token_ids) for hypotheses in found}) > 2
     assert sum(len(set(hypotheses[0].rows)) > 1 for hypotheses in found) > 3
     order = [[hypothesis.finished for hypothesis in hypotheses] for hypotheses in found]
     assert any(not row[0] and any(row) for row in order)  # a cut one won over a finished one
     assert any(row[0] and not all(row) for row in order)
-    ends = [hypothesis for seed in range(8) for hypothesis in forced.search(forced.src_ids(seed), 4, 4)]
+    ends = [hypothesis for seed in range(8) for hypothesis in forced.search(forced.src_ids(seed), 4, 4)[1]]
     assert {hypothesis.finished for hypothesis in ends} == {True, False}
     assert all(hypothesis.token_ids[-1] == forced.config.generation.eos_id for hypothesis in ends)
     # Padding is banned where it would have come, and the rest is raised to one again or is not.
     pad_id = plain.config.generation.pad_id
-    unbanned = plain.search(plain.src_ids(0), 4, 4, bad_word_ids=())[0]
+    unbanned = plain.search(plain.src_ids(0), 4, 4, bad_word_ids=())[1][0]
     assert pad_id in unbanned.token_ids
-    scores = [plain.search(plain.src_ids(0), 4, 4, renormalize_logits=choice)[0].score for choice in (False, True)]
+    scores = [plain.search(plain.src_ids(0), 4, 4, renormalize_logits=choice)[1][0].score for choice in (False, True)]
     assert scores[1] - scores[0] > 1.0
     early, late = ([plain.search(plain.src_ids(seed), 12, 4, early_stopping=rule) for seed in range(8)] for rule in (True, "never"))
     assert early != late
@@ -112,7 +115,7 @@ def test_the_sources_and_limits_reach_every_rule(pairs):
 
 def test_a_forced_end_is_told_from_a_real_one(pairs):
     pair = pairs["renormalized"]
-    (hypothesis,) = pair.search(pair.src_ids(1), 2, 1)
+    _, (hypothesis,) = pair.search(pair.src_ids(1), 2, 1)
     eos_id = pair.config.generation.eos_id
     assert hypothesis.token_ids[-1] == eos_id and eos_id not in hypothesis.token_ids[:-1]
     assert hypothesis.token_log_probs[-1] == 0.0 and not hypothesis.finished

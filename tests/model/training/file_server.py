@@ -36,9 +36,9 @@ class FileServer:
             if start >= len(content):
                 handler.send_error(416)
                 return
-            told = fault[1] if kind == "lie" else start
+            start = fault[1] if kind == "lie" else start
             handler.send_response(206)
-            handler.send_header("Content-Range", f"bytes {told}-{len(content) - 1}/{len(content)}")
+            handler.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
         else:
             handler.send_response(200)
         handler.send_header("ETag", tag)

@@ -64,6 +64,13 @@ def test_a_signal_to_one_stops_all_after_the_same_update(found: Found) -> None:
     assert [result["stopped at"] for result in found] == [3, 3]
 
 
+def test_a_signal_to_one_while_the_epoch_is_built_stops_all(found: Found, folder: Path) -> None:
+    (steps, _), (other_steps, chunks) = (result["stopped while building"] for result in found)
+    assert (steps, other_steps, chunks) == (0, 0, 3)
+    assert found[0]["stopped while building"][1] > 3
+    assert torch.load(folder / "building" / "state.pt", weights_only=True)["next_batch"] == 0
+
+
 def test_a_resumed_run_equals_one_in_one_go(found: Found) -> None:
     for result in found:
         assert equal(result["whole"], result["resumed"])

@@ -13,7 +13,7 @@ import sentencepiece as spm
 import torch
 import torch.distributed as dist
 
-from model.training import loop
+from model.training import batches, loop
 from model.training.batches import Batch, collate
 from model.training.loop import Trainer, start_processes
 from tests.model.training import samples
@@ -77,6 +77,20 @@ def work(rank: int, port: int, vocabulary_file: str, folder: str) -> None:
     with mock.patch.object(loop, "_replace", slowly(loop._replace)):
         stopped.train(100)
     found["stopped at"] = stopped.step
+
+    building = samples.make_trainer(vocabulary, out / "building")
+    encode, chunks = type(building.epochs)._encode, []
+
+    def interrupted(self: object, *arguments: object) -> list:
+        chunks.append(1)
+        if rank == 1 and len(chunks) == 3:
+            signal.raise_signal(signal.SIGTERM)
+        return encode(self, *arguments)
+
+    # Only one process hears of it and stops building; the other has built its epoch, and both save and return.
+    with mock.patch.object(batches, "_CHUNK", 50), mock.patch.object(type(building.epochs), "_encode", interrupted):
+        building.train(100)
+    found["stopped while building"] = (building.step, len(chunks))
 
     resumed = samples.make_trainer(vocabulary, out / "stopped")
     resumed.resume()
