@@ -58,7 +58,7 @@ def beam_search(
     scorer = NextTokenScorer(model, src_ids, banned_ids, rules)
     eos_id = model.config.eos_id
     count = max(MIN_CANDIDATES, 2 * beam_size)
-    live, pool, cut = [_Row()], [], []
+    live, pool = [_Row()], []
     for index in range(max_new_tokens):
         last = index + 1 == max_new_tokens
         tails = [row.token_ids[-1] for row in live] if index else [model.config.bos_id]
@@ -78,18 +78,15 @@ def beam_search(
             elif token_id != eos_id and len(following) < beam_size:
                 fates[row, rank] = "kept", len(following)
                 following.append(_extend(live[row], row, token_id, log_probs[row][rank], sum_log_prob))
-                if last and place < beam_size:
-                    cut.append(_hypothesis(following[-1], length_penalty, False))
         pool = _best(pool, beam_size)
         yield _step(index, live, ids, log_probs, totals, fates, pool)
         live = following
         if not live or last or (len(pool) == beam_size and _is_settled(live[0], pool[-1], max_new_tokens, length_penalty, rules)):
             break
-    if rules.cut_may_win:
-        pool = _best([*pool, *cut], beam_size)
-    elif len(pool) < beam_size:
-        pool += _best([_hypothesis(row, length_penalty, False) for row in live], beam_size - len(pool))
-    return tuple(pool)
+    cut = _best([_hypothesis(row, length_penalty, False) for row in live], beam_size)
+    if rules.cut_may_win and last:
+        return tuple(_best([*pool, *cut], beam_size))
+    return (*pool, *cut)[:beam_size]
 
 
 def _is_settled(best: _Row, worst: Hypothesis, max_new_tokens: int, length_penalty: float, rules: SearchRules) -> bool:
