@@ -27,7 +27,10 @@ def spoil(trainer: Trainer, steps: set[int], value: float, monkeypatch: pytest.M
         found = batch_loss(model, batch, *rest)
         if trainer.step not in steps or not found.requires_grad:
             return found
-        return found + (found - found.detach()) * value if gradient_only else found * value
+        if not gradient_only:
+            return found * value
+        found.register_hook(lambda gradient: gradient * value)
+        return found
 
     monkeypatch.setattr(loop, "batch_loss", spoiled)
 

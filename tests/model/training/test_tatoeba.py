@@ -163,6 +163,13 @@ def test_files_that_are_no_exports_are_named(name: str, content: bytes, said: st
     assert not (tmp_path / "eng-fra").exists()
 
 
+def test_links_are_read_in_order_each_once(tmp_path: Path) -> None:
+    links = [((i * 7919) % 100_003, (i * 104_729) % 1_000_003) for i in range(2000)]
+    path = tmp_path / "eng-fra_links.tsv.bz2"
+    path.write_bytes(pack(*(f"{one}\t{other}" for one, other in [*links, *links[:50]])))
+    assert tatoeba.read_links(path) == sorted(links)
+
+
 def test_links_and_sentences_are_joined_in_order_without_repeats() -> None:
     english = {1: Sentence(1, "Yes.", "A"), 2: Sentence(2, "Yes.", "B"), 3: Sentence(3, "Hi.", ""), 4: Sentence(4, "", "A")}
     others = {10: Sentence(10, "是。", "C"), 11: Sentence(11, "對。", "")}
