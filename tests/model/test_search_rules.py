@@ -20,7 +20,7 @@ RULES = [
 
 # Seed and bias of the end token: with these, every rule decides some search.
 MODELS = ((4, 3.0), (4, 5.0), (9, 4.0))
-SEARCHES = list(itertools.product(MODELS, (3, 6), (-1.0, 0.6, 2.0)))
+SEARCHES = list(itertools.product(MODELS, (3, 5), (-1.0, 0.6, 2.0)))
 
 
 def make_model(seed, eos_bias):
