@@ -17,6 +17,7 @@ from torch import Tensor
 
 from model.cache import DecoderCache
 from model.errors import CheckpointCorruptError, InvalidSettingError
+from model.repetition import allowed_repeats, banned_next
 from model.transformer import Transformer
 
 METHODS = ("beam", "greedy", "sample")
@@ -93,12 +94,15 @@ class SearchRules:
                     (with length_penalty > 0). True: at once
     cut_may_win     hypotheses that the limit cuts off are ranked with the finished ones by score, as in transformers. If not, they come
                     after all of these: a text that repeats itself to the limit is very sure of itself
+    max_repeats     how often 1 to 4 tokens may stand in a row, if the source does not repeat itself more often (`model.repetition`): the
+                    token that would go further gets no probability. None: no such rule
     """
 
     renormalize: bool = True
     forced_last_id: int | None = None
     early_stopping: bool | Literal["never"] = False
     cut_may_win: bool = False
+    max_repeats: int | None = None
 
 
 OWN_RULES = SearchRules()
@@ -222,6 +226,8 @@ class NextTokenScorer:
         self._banned_ids = banned_ids
         self._cache = DecoderCache(model.config.num_decoder_layers)
         self._num_rows = 1
+        self._repeats = None if rules.max_repeats is None else allowed_repeats(src_ids, rules.max_repeats)
+        self._written: list[tuple[int, ...]] = [()]
         with torch.inference_mode():
             self._memory = model.encode(self._tensor(src_ids)[None])  # [1, S, D]
 
@@ -232,6 +238,7 @@ class NextTokenScorer:
         Raises CheckpointCorruptError if the model computes no numbers.
         """
         # Entered anew in each call: a generator that yielded inside would leave its caller in inference mode.
+        self._written = [(*self._written[row], token_id) for token_id, row in zip(token_ids, rows, strict=True)]
         with torch.inference_mode():
             if list(rows) != list(range(self._num_rows)):
                 # All rows read the same sentence, so its keys and values need no shuffling, only as many rows.
@@ -243,6 +250,10 @@ class NextTokenScorer:
             # One NaN among the logits makes the whole row NaN, so one column tells, if it's not that of a banned token.
             if bool(log_probs[:, self._model.config.eos_id].isnan().any()):
                 raise CheckpointCorruptError("model.safetensors", "the model computes values that are not finite numbers")
+            if self._repeats is not None:
+                for row, written in enumerate(self._written):
+                    if banned := banned_next(written, self._repeats):
+                        log_probs[row, sorted(banned)] = -math.inf
             if last and self._rules.forced_last_id is not None:
                 log_probs = torch.full_like(log_probs, -math.inf).index_fill_(1, self._tensor([self._rules.forced_last_id]), 0.0)
         return log_probs

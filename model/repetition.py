@@ -19,10 +19,10 @@ def longest_run(ids: Sequence[int], longest_gram: int = LONGEST_GRAM) -> int:
     return best
 
 
-def allowed_repeats(src_ids: Sequence[int]) -> int:
-    """How often a translation of this source may say the same in a row: three times, or as often as the source itself does
+def allowed_repeats(src_ids: Sequence[int], repeats: int = MAX_REPEATS) -> int:
+    """How often a translation of this source may say the same in a row: `repeats` times, or as often as the source itself does
     ("no no no no no", "1000000")."""
-    return max(MAX_REPEATS, longest_run(src_ids))
+    return max(repeats, longest_run(src_ids))
 
 
 def banned_next(ids: Sequence[int], repeats: int, longest_gram: int = LONGEST_GRAM) -> set[int]:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -36,12 +37,16 @@ from model.marian.generation import search_rules
 from model.marian.tokenizer import MarianTokenizer
 from model.marian.vocabulary import VOCAB_FILE
 from model.marian.weights import LoadWarning, load_marian
+from model.repetition import MAX_REPEATS
 from model.results import AttentionTrace, Translation
 from model.sampling import greedy_search, sample
 from model.tokenizer import TOKENIZER_FILE, Tokenizer
 from model.transformer import Transformer
 
 START = "<s>"
+
+# A small model of little data loops on what it has never seen; Marian's are decoded by their own rules alone.
+EMBEDDED_RULES = replace(OWN_RULES, max_repeats=MAX_REPEATS)
 
 __all__ = ["AttentionTrace", "DecodingStep", "Translation", "Translator", "load_offered", "load_translator"]
 
@@ -125,7 +130,7 @@ class Translator:
         self.best_heads = best_heads or {}
         self.generation = generation
         self.warnings = warnings
-        self._rules = OWN_RULES if generation is None else search_rules(generation)
+        self._rules = EMBEDDED_RULES if generation is None else search_rules(generation)
         # A Marian model may have rows to spare, for which there is no token.
         spare_ids = range(tokenizer.target_vocab_size, model.config.decoder.vocab_size)
         of_checkpoint = () if generation is None else generation.bad_word_ids
