@@ -73,3 +73,25 @@ def test_without_a_recorded_example_the_first_sentence_opens_it(open_page: Open,
         np.testing.assert_allclose(figure(page)["z"], trace.cross_attention[0, 2], atol=1e-6)
     finally:
         demo.close()
+
+
+def test_rows_are_named_as_the_best_head_of_all_aligns(open_page: Open) -> None:
+    translator = FakeTranslator()
+    translator.best_heads = {"read": (1, 1), "predicted": (0, 2)}
+    demo = app.build_app(translator, recorded_run(translator))
+    try:
+        page = open_page(url=serve(demo))
+        heading = page.locator("#map-head h2")
+        expect(heading).to_have_text(HEADING.format(1, 1) + " · aligns best")
+        expect(page.locator("[data-rows] input:checked + *")).to_have_text("the token it reads")
+        trace = translator.trace(translator.translate("I am a student."))
+        np.testing.assert_allclose(figure(page)["z"], trace.cross_attention[1, 1], atol=1e-6)
+        assert figure(page)["rows"] == list(trace.tgt_in_tokens)
+        # what a visitor then chooses stays chosen
+        pick(page, "rows", "the token it predicts")
+        type_sentence(page, "I love you.")
+        wait_for_words(page, "aime")
+        expect(page.locator("[data-rows] input:checked + *")).to_have_text("the token it predicts")
+        expect(heading).to_have_text(HEADING.format(1, 1))
+    finally:
+        demo.close()

@@ -24,6 +24,13 @@ def test_both_ways_to_name_rows(tmp_path: Path) -> None:
     assert read_best_heads(write(tmp_path, MEASURED)) == {"predicted": (1, 0), "read": (0, 1)}
 
 
+@pytest.mark.parametrize(("rates", "order"), [((0.5, 0.4), ["read", "predicted"]), ((0.3, 0.4), ["predicted", "read"])])
+def test_the_naming_that_errs_least_comes_first(rates: tuple[float, float], order: list[str], tmp_path: Path) -> None:
+    heads = [{"best": {"layer": 0, "head": 1, "aer": rate}} for rate in rates]
+    found = read_best_heads(write(tmp_path, {"alignment": dict(zip(("predicted", "read"), heads, strict=True))}))
+    assert list(found) == order
+
+
 @pytest.mark.parametrize(
     "values",
     [

@@ -72,9 +72,11 @@ def test_the_first_choice_is_the_head_that_aligns_best() -> None:
     best = {"predicted": (1, 2), "read": (0, 1)}
     assert MapChoice.first(TRACE, best) == MapChoice("cross", 1, 2, "predicted")
     assert MapChoice.first(TRACE, best, "read") == MapChoice("cross", 0, 1, "read")
+    assert MapChoice.first(TRACE, {"read": (0, 1), "predicted": (1, 2)}) == MapChoice("cross", 0, 1, "read")
     mean_of_last = MapChoice("cross", DECODER[0] - 1, "mean")
     # not measured, or measured on a model with more layers or heads
-    for other in (None, {}, {"read": (0, 1)}, {"predicted": (DECODER[0], 0)}, {"predicted": (0, DECODER[1])}):
+    assert MapChoice.first(TRACE, {"read": (0, 1)}, "predicted") == mean_of_last
+    for other in (None, {}, {"predicted": (DECODER[0], 0)}, {"predicted": (0, DECODER[1])}):
         assert MapChoice.first(TRACE, other) == mean_of_last
 
 

@@ -87,20 +87,22 @@ class MapChoice:
         """The choice in a page's store; as long as it has chosen nothing, what `first` gives. Raises InvalidSettingError."""
         store = as_mapping(store)
         if store.get("layer") is None and store.get("kind") == "cross" and store.get("head") == "mean":
-            return cls.first(trace, best_heads, one_of("rows", store.get("rows", "predicted"), ROWS))
+            rows = one_of("rows", store.get("rows", "predicted"), ROWS)
+            return cls.first(trace, best_heads, rows if rows != "predicted" else None)  # what a page begins with is no wish
         return cls.checked(trace, store.get("kind"), store.get("layer"), store.get("head"), store.get("rows", "predicted"))
 
     @classmethod
-    def first(cls, trace: AttentionTrace, best_heads: BestHeads | None = None, rows: str = "predicted") -> MapChoice:
-        """What the page opens with: the cross-attention head that aligns best, or the mean of the last layer if that was not measured.
+    def first(cls, trace: AttentionTrace, best_heads: BestHeads | None = None, rows: str | None = None) -> MapChoice:
+        """What the page opens with: the cross-attention head that aligns best, its rows named as it does so (or, if given, by `rows`); the
+        mean of the last layer if that was not measured.
 
-        best_heads: rows -> (layer, head). A head that this trace does not have counts as not measured.
+        best_heads: rows -> (layer, head), the best first. A head that this trace does not have counts as not measured.
         """
         num_layers, num_heads = trace.cross_attention.shape[:2]
-        layer, head = (best_heads or {}).get(rows, (num_layers, num_heads))
-        if layer < num_layers and head < num_heads:
-            return cls("cross", layer, head, rows)
-        return cls("cross", num_layers - 1, "mean", rows)
+        for naming, (layer, head) in (best_heads or {}).items():
+            if rows in (None, naming) and layer < num_layers and head < num_heads:
+                return cls("cross", layer, head, naming)
+        return cls("cross", num_layers - 1, "mean", rows or "predicted")
 
     def weights(self, trace: AttentionTrace) -> np.ndarray:
         """float32 [query, key] of this choice. Rows of a head or of the mean sum to 1, rows of the maximum need not."""

@@ -301,12 +301,15 @@
     const size = maps()[state.kind];
     if (!size) return;
     const patch = {};
-    /* Until somebody chooses, the page shows the head that aligns best, if that was measured (MapChoice.first does the same),
-     * of another model its own. */
-    const {layer, head} = state;
-    if (layer === null || (layer === opened.layer && head === opened.head && result.request.model !== opened.model)) {
-      [patch.layer, patch.head] = bestHead() || [size.layers - 1, "mean"];
-      opened = {...patch, model: result.request.model};
+    /* Until somebody chooses, the page shows the head that aligns best, if that was measured, with the rows named as it does so
+     * (MapChoice.first does the same), of another model its own. */
+    const {layer, head, rows} = state;
+    const untouched = layer === opened.layer && head === opened.head && rows === opened.rows;
+    if (layer === null || (untouched && result.request.model !== opened.model)) {
+      const [best = "predicted"] = Object.keys(result.best_heads || {});
+      if (state.kind === "cross") patch.rows = layer === null && rows !== "predicted" ? rows : best;
+      [patch.layer, patch.head] = (patch.rows && result.best_heads?.[patch.rows]) || [size.layers - 1, "mean"];
+      opened = {rows, ...patch, model: result.request.model};
     } else {
       if (layer >= size.layers) patch.layer = size.layers - 1;
       if (typeof head === "number" && head >= size.heads) patch.head = size.heads - 1;
