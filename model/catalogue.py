@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model.errors import (
+    MAX_MODEL_NAME,
     CheckpointCorruptError,
     CheckpointMissingError,
     InvalidSettingError,
@@ -20,7 +21,7 @@ from model.errors import (
 
 ENVIRONMENT_VARIABLE = "ATLAS_ALLOW_MODELS"
 OWNERS = ("Helsinki-NLP",)
-MAX_SOURCE = 300  # characters of a hub id with its revision
+MAX_SOURCE = MAX_MODEL_NAME  # characters of a hub id with its revision
 
 # No "..", no "--" and no dot or dash at an end, as on the hub: an id never leaves the folder that is named after it.
 _WORD = r"(?!.*(?:\.\.|--))[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?"

@@ -25,12 +25,22 @@ def _rebuild(kind: type[AtlasError], message: str, params: dict[str, object]) ->
     return error
 
 
-def _shown(value: object) -> str:
-    """A visitor's value, short enough for a message; Python refuses to print very large whole numbers."""
+# No hub id with its revision is longer, nor the name of a folder.
+MAX_MODEL_NAME = 300
+
+
+def _shown(value: object, whole: int = 40) -> str:
+    """A visitor's value, short enough for a message: what has more than `whole` characters is cut to 40 and ends with "…"."""
     try:
-        return str(value)[:40]
-    except ValueError:
+        text = str(value)
+    except ValueError:  # Python refuses to print very large whole numbers
         return f"a very large {type(value).__name__}"
+    return text if len(text) <= whole else text[:40] + "…"
+
+
+def _name(value: object) -> str:
+    """The name of a model, whole: the page knows its model by it, and a person may copy it from the message."""
+    return _shown(value, MAX_MODEL_NAME)
 
 
 class EmptyTextError(AtlasError):
@@ -143,7 +153,7 @@ class ModelNotAllowedError(AtlasError):
     code = "model_not_allowed"
 
     def __init__(self, model: str, allowed: Sequence[str]) -> None:
-        shown = _shown(model)
+        shown = _name(model)
         super().__init__(
             f"{shown} is not loaded here, only models of {', '.join(allowed)}: choose one of those, or start again with "
             f"ATLAS_ALLOW_MODELS={shown}.",
@@ -160,9 +170,9 @@ class HubUnreachableError(AtlasError):
     def __init__(self, model: str, detail: str) -> None:
         detail = detail[:200]
         super().__init__(
-            f"{_shown(model)} is not on this machine and the hub cannot be reached ({detail}): check the network and try again, "
+            f"{_name(model)} is not on this machine and the hub cannot be reached ({detail}): check the network and try again, "
             "or choose a model that is here.",
-            model=_shown(model),
+            model=_name(model),
             detail=detail,
         )
 
@@ -174,8 +184,8 @@ class UnknownRepositoryError(AtlasError):
 
     def __init__(self, model: str) -> None:
         super().__init__(
-            f"The hub has no model {_shown(model)} that anybody may see: check its spelling (not every pair of languages exists).",
-            model=_shown(model),
+            f"The hub has no model {_name(model)} that anybody may see: check its spelling (not every pair of languages exists).",
+            model=_name(model),
         )
 
 
@@ -186,9 +196,9 @@ class UnknownRevisionError(AtlasError):
 
     def __init__(self, model: str, revision: str) -> None:
         super().__init__(
-            f"{_shown(model)} has no revision {_shown(revision)!r}: leave it out for the newest.",
-            model=_shown(model),
-            revision=_shown(revision),
+            f"{_name(model)} has no revision {_name(revision)!r}: leave it out for the newest.",
+            model=_name(model),
+            revision=_name(revision),
         )
 
 
@@ -199,9 +209,9 @@ class GatedRepositoryError(AtlasError):
 
     def __init__(self, model: str) -> None:
         super().__init__(
-            f"The owner of {_shown(model)} lets in only those who asked: ask for access on its page and start again with your HF_TOKEN, "
+            f"The owner of {_name(model)} lets in only those who asked: ask for access on its page and start again with your HF_TOKEN, "
             "or choose another model.",
-            model=_shown(model),
+            model=_name(model),
         )
 
 
@@ -276,4 +286,4 @@ class ModelNotLoadedError(AtlasError):
     code = "model_not_loaded"
 
     def __init__(self, model: object) -> None:
-        super().__init__(f"The model {_shown(model)} is not in memory: load it (again) first.", model=_shown(model))
+        super().__init__(f"The model {_name(model)} is not in memory: load it (again) first.", model=_name(model))

@@ -67,6 +67,29 @@ def test_what_a_visitor_sent_is_not_echoed_at_length(error):
     assert all(len(str(value)) < 100 for value in error.params.values())
 
 
+@pytest.mark.parametrize(
+    "name", ["Helsinki-NLP/opus-mt-tc-bible-big-deu_eng_fra-mul@" + "0a1b" * 10, "f" * 255, "o" * 96 + "/" + "n" * 96]
+)
+def test_the_name_of_a_model_stays_whole(name):
+    """The page compares it with the name it knows, and a hint says what to type."""
+    for error in (
+        errors.ModelNotLoadedError(name),
+        errors.ModelNotAllowedError(name, ["O"]),
+        errors.HubUnreachableError(name, "no route"),
+        errors.UnknownRepositoryError(name),
+        errors.UnknownRevisionError(name, "b" * 60),
+        errors.GatedRepositoryError(name),
+    ):
+        assert error.params["model"] == name and name in str(error)
+    assert f"ATLAS_ALLOW_MODELS={name}." in str(errors.ModelNotAllowedError(name, ["O"]))
+
+
+def test_a_cut_shows():
+    assert errors.ModelIdError("x" * 41).params == {"model": "x" * 40 + "…"}
+    assert errors.ModelNotLoadedError("x" * 301).params == {"model": "x" * 40 + "…"}
+    assert errors.ModelIdError("x" * 40).params == {"model": "x" * 40}
+
+
 def test_strange_values_can_be_named():
     assert "None" in str(errors.UnknownTargetError(None, ["fra"]))
     assert "[1]" in str(errors.InvalidSettingError("top_k", [1], "0 or more"))
