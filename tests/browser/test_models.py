@@ -84,6 +84,40 @@ def test_another_model_translates_the_sentence_that_is_there(models_site: str, o
     expect(page.locator("[data-model]")).to_have_text("embedded")
 
 
+def test_a_map_that_the_next_model_lacks_becomes_its_last(models_site: str, open_page: Open) -> None:
+    page = open_page(url=models_site)
+    heading = page.locator("#map-head h2")
+
+    def shows(kind: str, layer: int, head: int, name: str) -> None:
+        expect(heading).to_have_text(f"{name} · layer {layer} · head {head}")
+        page.wait_for_function(
+            """([kind, layer, head]) => {
+              const {map} = atlas.shown;
+              return map.kind === kind && map.layer === layer && map.head === head && !atlas.isUnanswered();
+            }""",
+            arg=[kind, layer, head],
+        )
+        expect(page.locator("#notice [role=alert]")).to_be_hidden()
+
+    choose(page, ARABIC)
+    wait_for_words(page, "طالب")
+    page.locator("[data-layers] label").nth(3).click()
+    page.locator("[data-heads] label").nth(2 + 5).click()
+    shows("cross", 3, 5, "Cross-attention")
+    choose(page, "embedded")  # two decoder layers of three heads
+    wait_for_words(page, "étudiant")
+    shows("cross", 1, 2, "Cross-attention")
+    page.locator("[data-kinds] label", has_text="Encoder").click()
+    page.locator("[data-layers] label").nth(2).click()
+    page.locator("[data-heads] label").nth(2 + 3).click()
+    shows("encoder_self", 2, 3, "Encoder self-attention")
+    choose(page, ARABIC)  # one encoder layer of two heads
+    wait_for_words(page, "طالب")
+    shows("encoder_self", 0, 1, "Encoder self-attention")
+    page.locator("#sentence textarea").fill("I love you.")
+    wait_for_words(page, "أحبك")
+
+
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 def test_arabic_reads_from_right_to_left(models_site: str, open_page: Open, size: tuple[int, int]) -> None:
     page = open_page(size, url=models_site)

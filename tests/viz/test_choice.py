@@ -55,8 +55,22 @@ def test_rows_and_columns_have_the_right_names() -> None:
     ],
 )
 def test_anything_else_is_refused(store: object) -> None:
+    for read in (MapChoice.from_page, MapChoice.fitted):
+        with pytest.raises(InvalidSettingError):
+            read(store, TRACE)
+
+
+def test_what_lies_beyond_the_last_becomes_the_last_only_when_fitted() -> None:
+    store = {"kind": "cross", "layer": DECODER[0], "head": float(DECODER[1] + 4)}
+    assert MapChoice.fitted(store, TRACE) == MapChoice("cross", DECODER[0] - 1, DECODER[1] - 1)
+    assert MapChoice.fitted({**store, "layer": 0, "head": "mean"}, TRACE) == MapChoice("cross", 0, "mean")
+    for name, value in (("layer", -1), ("head", -1), ("head", 9.5), ("rows", "both"), ("kind", "x"), ("layer", "9")):
+        with pytest.raises(InvalidSettingError):
+            MapChoice.fitted({**store, name: value}, TRACE)
     with pytest.raises(InvalidSettingError):
         MapChoice.from_page(store, TRACE)
+    best = {"predicted": (0, 2)}
+    assert MapChoice.fitted({"kind": "cross", "layer": None, "head": "mean"}, TRACE, best) == MapChoice("cross", 0, 2)
 
 
 def test_no_layer_is_the_last() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from model.errors import CheckpointCorruptError, InvalidSettingError, UnknownTargetError
-from tests.viz.fakes import DECODER, FakeTranslator, recorded_run
+from tests.viz.fakes import DECODER, ENCODER, FakeTranslator, recorded_run
 from viz.panels import api, positions, translate
 from viz.panels.positions import PositionChoice, dimensions, offered_pairs
 from viz.runs import Request, RunCache
@@ -50,6 +50,28 @@ def test_translate_answers_with_result_and_map(runs: RunCache) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "asked", "shown"),
+    [
+        ("cross", (4, 2), (DECODER[0] - 1, 2)),
+        ("cross", (0, DECODER[1]), (0, DECODER[1] - 1)),
+        ("encoder_self", (ENCODER[0] + 3, ENCODER[1] + 3), (ENCODER[0] - 1, ENCODER[1] - 1)),
+        ("encoder_self", (ENCODER[0] - 1, ENCODER[1] - 1), (ENCODER[0] - 1, ENCODER[1] - 1)),
+        ("decoder_self", (9, "max"), (DECODER[0] - 1, "max")),
+    ],
+)
+def test_a_choice_made_on_a_larger_model_shows_the_last_map_there_is(runs: RunCache, kind: str, asked: tuple, shown: tuple) -> None:
+    store = STORE | {"kind": kind, "layer": asked[0], "head": asked[1]}
+    for message, result, view in (
+        translate.translate(runs, "I love you.", store),
+        translate.force(runs, "I love you.", "Je vous aime.", store),
+    ):
+        about = json.loads(view)["about"]
+        assert message is None and result["text"] and (about["kind"], about["layer"], about["head"]) == (kind, *shown)
+    if asked != shown:  # a drawing is of a run whose sizes the page knows
+        assert translate.draw(runs, result, store)[0]["code"] == "invalid_setting"
+
+
+@pytest.mark.parametrize(
     ("text", "store", "code"),
     [
         ("", STORE, "empty_text"),
@@ -59,7 +81,9 @@ def test_translate_answers_with_result_and_map(runs: RunCache) -> None:
         (["a"], STORE, "invalid_setting"),
         ("hello", STORE | {"target": "tlh"}, "unknown_target"),
         ("hello", STORE | {"beam_size": 99}, "invalid_setting"),
-        ("hello", STORE | {"layer": DECODER[0]}, "invalid_setting"),
+        ("hello", STORE | {"layer": -1}, "invalid_setting"),
+        ("hello", STORE | {"head": "2"}, "invalid_setting"),
+        ("hello", STORE | {"rows": "both"}, "invalid_setting"),
         ("hello", STORE | {"kind": "__class__"}, "invalid_setting"),
         ("hello", None, "invalid_setting"),
         ("hello", "x", "invalid_setting"),

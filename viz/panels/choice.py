@@ -55,6 +55,12 @@ def maps_of(trace: AttentionTrace, kind: str) -> np.ndarray:
     }[kind]
 
 
+def _last_at_most(value: object, count: int) -> object:
+    """A whole number from `count` on as the last index; anything else as it is."""
+    whole = (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and value.is_integer())
+    return count - 1 if whole and value >= count else value
+
+
 @dataclass(frozen=True)
 class MapChoice:
     """One map: a kind, a layer, a head or an aggregate over heads, and how its rows are named."""
@@ -90,6 +96,17 @@ class MapChoice:
             rows = one_of("rows", store.get("rows", "predicted"), ROWS)
             return cls.first(trace, best_heads, rows if rows != "predicted" else None)  # what a page begins with is no wish
         return cls.checked(trace, store.get("kind"), store.get("layer"), store.get("head"), store.get("rows", "predicted"))
+
+    @classmethod
+    def fitted(cls, store: object, trace: AttentionTrace, best_heads: BestHeads | None = None) -> MapChoice:
+        """`from_page` for a new run, which may be of a model with fewer layers or heads than the one chosen from: what lies beyond the last
+        becomes the last. The page does the same to its controls (`fit` in static/translate.js). Raises InvalidSettingError for the rest.
+        """
+        store = as_mapping(store)
+        num_layers, num_heads = maps_of(trace, one_of("kind", store.get("kind"), KINDS)).shape[:2]
+        layer, head = store.get("layer"), store.get("head")
+        store = {**store, "layer": _last_at_most(layer, num_layers), "head": _last_at_most(head, num_heads)}
+        return cls.from_page(store, trace, best_heads)
 
     @classmethod
     def first(cls, trace: AttentionTrace, best_heads: BestHeads | None = None, rows: str | None = None) -> MapChoice:

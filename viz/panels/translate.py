@@ -45,7 +45,7 @@ def show_run(runs: RunCache, request: Request, store: object) -> tuple[Any, Any,
     """Message, result and map of a run; on an error the message alone, and what was shown stays."""
     try:
         run = runs.get(request)
-        choice = MapChoice.from_page(store, run.trace, run.best_heads)
+        choice = MapChoice.fitted(store, run.trace, run.best_heads)
         return None, result_value(run), map_view(run, choice, (language_of(store),))
     except Exception as error:
         return notice(error), gr.skip(), gr.skip()

@@ -296,7 +296,8 @@
   const bestHead = () => (state.kind === "cross" ? result?.best_heads?.[state.rows] : undefined);
   const isBest = (layer, head) => String(bestHead()) === `${layer},${head}`;
   let opened = {}; // what the page chose by itself, and for which model
-  /* Encoder and decoder may have different numbers of layers and heads: keep the choice inside what this kind has. */
+  /* Encoder and decoder may have different numbers of layers and heads: keep the choice inside what this kind has
+   * (MapChoice.fitted does the same to the map of a new run). */
   const fit = () => {
     const size = maps()[state.kind];
     if (!size) return;
