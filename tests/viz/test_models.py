@@ -10,7 +10,7 @@ import pytest
 
 from model.errors import CheckpointMissingError, ModelIdError, ModelNotAllowedError, ModelNotLoadedError, UnknownRepositoryError
 from model.pool import ModelPool
-from tests.viz.fakes import ARABIC, GERMAN, ROMANCE, FakeTranslator, recorded_run, shelf
+from tests.viz.fakes import ARABIC, GERMAN, ROMANCE, FakeTranslator, OtherTranslator, recorded_run, shelf
 from viz.panels import api, models, positions, translate
 from viz.panels.models import asked_name, load, load_and_wait, model_info
 from viz.runs import RunCache
@@ -72,6 +72,24 @@ def test_the_usual_owner_need_not_be_typed(runs: RunCache) -> None:
     assert answer["asked"] == "  opus-mt-de-en " and answer["name"] == GERMAN
     assert answer["info"]["source"] == "de" and answer["info"]["examples"][0] == "Ich bin Student."
     assert asked_name("somebody/opus-mt-de-en") == "somebody/opus-mt-de-en" and asked_name(3) == 3
+
+
+def test_a_folder_with_a_short_name_of_the_hub_is_the_folder(tmp_path, monkeypatch) -> None:
+    asked: list[str] = []
+
+    def load_any(name: str, *rest: object) -> OtherTranslator:
+        asked.append(name)
+        return OtherTranslator(name, ("de",))
+
+    (tmp_path / "opus-mt-en-ar").mkdir()
+    monkeypatch.setenv("ATLAS_ALLOW_MODELS", str(tmp_path / "opus-mt-en-ar"))
+    runs = RunCache(FakeTranslator(), pool=ModelPool(load_any, 10_000))
+    answer = loaded(runs, " opus-mt-en-ar")
+    assert (answer["name"], answer["info"]["name"], asked) == ("opus-mt-en-ar", "opus-mt-en-ar", ["opus-mt-en-ar"])
+    assert load_and_wait(runs, "opus-mt-en-ar")["targets"] == ["de"]
+    assert api.translate(runs, "I love you.", "de", model="opus-mt-en-ar")["target"] == "de"
+    assert load_and_wait(runs, "opus-mt-en-de")["name"] == "Helsinki-NLP/opus-mt-en-de"
+    assert load_and_wait(runs, ARABIC)["name"] == ARABIC and asked[1:] == ["Helsinki-NLP/opus-mt-en-de", ARABIC]
 
 
 @pytest.mark.parametrize(

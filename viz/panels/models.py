@@ -79,10 +79,14 @@ def model_info(translator: Translator | None, name: str = EMBEDDED.name) -> dict
 
 
 def asked_name(value: object) -> object:
-    """What a visitor typed as a model: without spaces around it, and "opus-mt-..." means that of the usual owner."""
+    """What a visitor typed as a model: without spaces around it, and "opus-mt-..." means that of the usual owner, unless a folder is
+    offered under this very name.
+    """
     if not isinstance(value, str):
         return value
     name = value[: MAX_SOURCE + 1].strip()
+    if name in offered_folders():
+        return name
     return f"Helsinki-NLP/{name}" if name.startswith("opus-") and "/" not in name else name
 
 
