@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from gradio_client import Client
 from playwright.sync_api import Page, expect
 
 import app
@@ -149,6 +150,22 @@ def test_how_far_a_load_is_and_that_the_page_goes_on_meanwhile(models_site: str,
     gate.waiting[ARABIC].set()
     wait_for_words(page, "أحبك")
     expect(page.locator("[data-bar]")).to_be_hidden()
+
+
+def test_programs_that_wait_for_a_slow_download_block_no_page(models_site: str, open_page: Open, gate: Gate) -> None:
+    gate.waiting[ARABIC] = threading.Event()
+    page = open_page(url=models_site)
+    program = Client(models_site, verbose=False)
+    calls = [program.submit(ARABIC, api_name="/load_model") for _ in range(10)]
+    try:
+        choose(page, ARABIC)
+        expect(page.locator("#models [data-status]")).to_have_text("Downloading opus-mt-en-ar: 150 of 300 MB")
+        assert not any(call.done() for call in calls)
+        choose(page, GERMAN)
+        expect(page.locator("[data-model]")).to_have_text("opus-mt-de-en")
+    finally:
+        gate.waiting[ARABIC].set()
+    assert [call.result(timeout=30)["targets"] for call in calls] == [["ara"]] * 10
 
 
 def test_the_last_model_asked_for_is_the_one(models_site: str, open_page: Open, gate: Gate, pool: ModelPool) -> None:
