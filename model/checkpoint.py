@@ -19,6 +19,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from model.config import TransformerConfig
+from model.device import ran_out_of_memory
 from model.errors import CheckpointCorruptError, CheckpointMissingError
 from model.positional import sinusoidal_table
 from model.transformer import Transformer
@@ -26,6 +27,7 @@ from model.transformer import Transformer
 CONFIG_FILE = "config.json"
 FORMAT = "attention-atlas"
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_LARGEST_TABLE = 1 << 28  # numbers; four thousand times that of the embedded model
 _SHARD = re.compile(r"model-\d{5}-of-(\d{5})\.safetensors")
 # Entries that a config.json may lack and that are written only where they say something: the first checkpoints have none of them.
 _LATER = ("num_decoder_heads", "decoder_d_ff", "tgt_vocab_size", "tie_output")
@@ -98,6 +100,8 @@ def load_checkpoint(folder: Path, device: str | torch.device = "cpu") -> Transfo
         try:
             part = load_file(file)
         except (SafetensorError, OSError, ValueError) as error:
+            if ran_out_of_memory(error):
+                raise
             raise CheckpointCorruptError(file.name, f"it is truncated or damaged: {reason(error)}") from error
         if twice := sorted(set(part) & set(state)):
             raise CheckpointCorruptError(file.name, f"{twice[0]} is in another file as well")
@@ -106,7 +110,9 @@ def load_checkpoint(folder: Path, device: str | torch.device = "cpu") -> Transfo
         _check(_state_dict(Transformer(config)), state, files[0].name)
     try:
         model = Transformer(config)
-    except RuntimeError as error:  # the table of positions is not in the file
+    except RuntimeError as error:  # the table of positions is not in the file, so that a damaged number may ask for any size
+        if config.max_len * config.d_model <= _LARGEST_TABLE and ran_out_of_memory(error):
+            raise
         raise CheckpointCorruptError(CONFIG_FILE, "the model does not fit into memory") from error
     load_state(model, state, files[0].name)
     return model.to(device).eval()
@@ -155,6 +161,8 @@ def read_json(folder: Path, name: str) -> dict[str, object]:
     except NotADirectoryError:
         raise CheckpointMissingError(name) from None
     except (OSError, ValueError, RecursionError) as error:
+        if ran_out_of_memory(error):
+            raise
         raise CheckpointCorruptError(name, f"it is not readable JSON: {reason(error)}") from error
     if not isinstance(values, dict):
         raise CheckpointCorruptError(name, "it is not a JSON object")

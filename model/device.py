@@ -1,7 +1,8 @@
-"""Which device computes: asked for, named by ATLAS_DEVICE, or the best one here."""
+"""Which device computes: asked for, named by ATLAS_DEVICE, or the best one here; and whether its memory ran out."""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 
@@ -10,6 +11,11 @@ import torch
 from model.errors import DeviceError
 
 ENVIRONMENT_VARIABLE = "ATLAS_DEVICE"
+# Only some of torch's allocators have a type for it. The rest raise a plain RuntimeError; the words of the CPU's depend on the system.
+_NO_MEMORY = re.compile(
+    r"DefaultCPUAllocator: (?:not enough|can't allocate) memory|unable to mmap .*Cannot allocate memory|out of memory|std::bad_alloc",
+    re.DOTALL,
+)
 
 
 def available_devices() -> tuple[str, ...]:
@@ -35,3 +41,12 @@ def pick_device(requested: str | None = None) -> torch.device:
     if name not in available and f"{name}:0" not in available:
         raise DeviceError(name, f"it is not there; available: {said}")
     return torch.device(name)
+
+
+def ran_out_of_memory(error: BaseException) -> bool:
+    """Whether an error of Python, torch or the system says that there is no memory left, on whatever device."""
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    return isinstance(error, RuntimeError) and _NO_MEMORY.search(str(error)) is not None

@@ -26,7 +26,7 @@ from model.decoding import (
     length_limit,
     masked_log_softmax,
 )
-from model.device import pick_device
+from model.device import pick_device, ran_out_of_memory
 from model.errors import CheckpointCorruptError, InvalidSettingError, OutOfMemoryError
 from model.hooks import AttentionKind, AttentionRecorder, attention_hook
 from model.hub import Progress, fetch
@@ -92,15 +92,10 @@ def _load(
             return Translator(loaded.model, tokenizer, entry.name, commit, None, config.generation, loaded.warnings)
         model, tokenizer = load_checkpoint(folder, device), Tokenizer(folder / TOKENIZER_FILE)
         return Translator(model, tokenizer, entry.name, commit, read_best_heads(folder))
-    except (MemoryError, RuntimeError) as error:
-        if not _is_out_of_memory(error):
+    except (MemoryError, RuntimeError, OSError) as error:
+        if not ran_out_of_memory(error):
             raise
         raise OutOfMemoryError(str(device)) from error
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    # The CPU's allocator raises a plain RuntimeError.
-    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "not enough memory" in str(error) or "out of memory" in str(error)
 
 
 class Translator:

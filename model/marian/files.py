@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from model.checkpoint import read_json, reason
+from model.device import ran_out_of_memory
 from model.errors import CheckpointCorruptError, CheckpointMissingError, UnsafeFileError
 
 SAFETENSORS, PICKLE = "model.safetensors", "pytorch_model.bin"
@@ -66,6 +67,8 @@ def _safetensors(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except (SafetensorError, OSError, ValueError) as error:
+        if ran_out_of_memory(error):
+            raise
         raise CheckpointCorruptError(path.name, f"it is truncated or damaged: {reason(error)}") from error
 
 
@@ -75,7 +78,7 @@ def _pickle(path: Path) -> dict[str, Tensor]:
         # weights_only: an unpickler that knows tensors and their storages, and refuses every other name before it is looked up.
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # damaged bytes make an unpickler fail in any way there is
-        if isinstance(error, MemoryError) or "memory" in str(error):
+        if ran_out_of_memory(error):  # never by its words alone: those of a refusal quote the file
             raise
         if isinstance(error, pickle.UnpicklingError) and is_sound_pickle(path):
             raise UnsafeFileError(path.name) from error

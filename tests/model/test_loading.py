@@ -1,9 +1,15 @@
 """Folders, the catalogue and devices."""
 
+import errno
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 
 import model as package
+import model.checkpoint
 import model.translator
 from model.catalogue import EMBEDDED, find_model
 from model.config import count_parameters
@@ -153,23 +159,74 @@ def test_a_pool_of_models_from_the_hub(hub, tiny_translator):
         ModelPool(load_offered, 1000).get("Helsinki-NLP/tiny")
 
 
-def test_no_memory_left(tiny_folder, monkeypatch):
-    for error in (
-        MemoryError(),
-        torch.OutOfMemoryError("CUDA out of memory"),
-        RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: not enough memory: you tried to allocate 9 bytes"),
-    ):
-        with monkeypatch.context() as patched:
+NO_MEMORY = [
+    MemoryError("Cannot allocate memory (os error 12)"),
+    OSError(errno.ENOMEM, "Cannot allocate memory"),
+    torch.OutOfMemoryError("CUDA out of memory"),
+    RuntimeError("MPS backend out of memory (MPS allocated: 17.5 GB)"),
+    RuntimeError("[enforce fail at alloc_cpu.cpp:115] data. DefaultCPUAllocator: not enough memory: you tried to allocate 9 bytes."),
+    RuntimeError(
+        "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes. "
+        "Error code 12 (Cannot allocate memory)"
+    ),
+    RuntimeError("unable to mmap 8780160 bytes from file </a/model-00001-of-00003.safetensors>: Cannot allocate memory (12)"),
+]
 
-            def full(*args, error=error):
-                raise error
 
-            patched.setattr(model.translator, "load_checkpoint", full)
-            with pytest.raises(OutOfMemoryError, match="cpu"):
-                load_translator(tiny_folder, "cpu")
-            patched.setattr(model.translator, "load_checkpoint", lambda *args: (_ for _ in ()).throw(RuntimeError("a mistake")))
-            with pytest.raises(RuntimeError, match="a mistake"):
-                load_translator(tiny_folder, "cpu")
+@pytest.mark.parametrize("error", NO_MEMORY, ids=lambda error: type(error).__name__)
+def test_no_memory_left(tiny_folder, monkeypatch, error):
+    def full(*args):
+        raise error
+
+    monkeypatch.setattr(model.translator, "load_checkpoint", full)
+    with pytest.raises(OutOfMemoryError, match="cpu"):
+        load_translator(tiny_folder, "cpu")
+    monkeypatch.undo()
+    monkeypatch.setattr(model.checkpoint, "load_file", full)
+    with pytest.raises(OutOfMemoryError, match="cpu"):
+        load_translator(tiny_folder, "cpu")
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a mistake"), RuntimeError("the memory of the encoder"), KeyError("out of memory")])
+def test_another_error_is_not_taken_for_one_of_memory(tiny_folder, monkeypatch, error):
+    def fail(*args):
+        raise error
+
+    monkeypatch.setattr(model.translator, "load_checkpoint", fail)
+    with pytest.raises(type(error)):
+        load_translator(tiny_folder, "cpu")
+
+
+SCARCE = """
+import resource, torch
+from pathlib import Path
+from model.errors import OutOfMemoryError
+from model.translator import load_translator
+torch.set_num_threads(1)
+load_translator("embedded", "cpu")
+for spare in range(0, 60, 6):
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + spare * 10**6, resource.RLIM_INFINITY))
+    try:
+        load_translator("embedded", "cpu")
+        outcome = "loaded"
+    except OutOfMemoryError:
+        outcome = "out of memory"
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    print(outcome)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the address space of a process")
+def test_a_process_with_little_memory(request):
+    """The system's own refusals, at every stage of loading: whatever runs out, it is said as such, and loading works again afterwards."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", SCARCE]
+    done = subprocess.run(command, cwd=request.config.rootpath, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    outcomes = done.stdout.split("\n")[:-1]
+    assert outcomes[0] == "out of memory" and outcomes[-1] == "loaded" and outcomes.count("out of memory") > 1
 
 
 def test_the_bytes_of_a_model(tiny_translator):

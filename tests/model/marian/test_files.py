@@ -6,6 +6,7 @@ import collections
 import io
 import json
 import pickle
+import re
 import zipfile
 from pathlib import Path
 
@@ -232,6 +233,27 @@ class TestHostilePickle:
     def test_plain_data_that_is_no_state(self, tmp_path, obj, said, legacy):
         (tmp_path / BIN).write_bytes(saved(obj, legacy))
         refusal(tmp_path, CheckpointCorruptError, BIN, said)
+
+    @pytest.mark.filterwarnings("ignore:Detected pickle protocol")
+    @pytest.mark.parametrize("words", ["memory", "out of memory", "DefaultCPUAllocator: can't allocate memory"])
+    @pytest.mark.parametrize("form", ["raw", "stream", "zip"])
+    def test_a_name_that_speaks_of_memory_is_refused_like_others(self, tmp_path, form, words):
+        """torch quotes the name that it refuses."""
+        call = f"cos\n{words}\n(tR.".encode()
+        content = saved(Intruder(tmp_path / "mark"), legacy=form == "stream") if form != "raw" else b"\x80\x02" + call
+        if form == "stream":  # after the magic number and the version, where the object would come
+            content = b"".join(pickle.dumps(value, protocol=2) for value in (0x1950A86A20F9469CFC6C, 1001, {})) + b"\x80\x02" + call
+        if form == "zip":
+            buffer = io.BytesIO()
+            with zipfile.ZipFile(io.BytesIO(content)) as before, zipfile.ZipFile(buffer, "w") as after:
+                for entry in before.infolist():
+                    changed = entry.filename.endswith("data.pkl")
+                    after.writestr(entry.filename, b"\x80\x02" + call if changed else before.read(entry))
+            content = buffer.getvalue()
+        (tmp_path / BIN).write_bytes(content)
+        with pytest.raises(pickle.UnpicklingError, match=re.escape(words)):  # else this would prove nothing
+            torch.load(tmp_path / BIN, weights_only=True)
+        refusal(tmp_path, UnsafeFileError, BIN, "nothing of it was read or run")
 
     def test_memory_that_runs_out_is_said_as_such(self, tmp_path, monkeypatch):
         """The caller tells it from a damaged file."""
