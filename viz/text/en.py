@@ -197,7 +197,7 @@ TEXT = {
     "error.model_too_large": "The model takes {size} MB of memory, and {limit} MB are set aside for models here. Choose a smaller one. Whoever runs this page can raise ATLAS_MODEL_MEMORY.",
     "error.out_of_memory": "The memory of {device} ran out while the model was loaded. What was loaded before still works; choose a smaller model.",
     "error.too_many_loads": "Many models are being loaded at this moment. Try again in a minute, or choose one that is loaded.",
-    "error.model_not_loaded": "The model {model} is not in memory: it was put away to make room for others. Load it again.",
+    "error.model_not_loaded": "The model {model} is not in memory: it has not been loaded yet, or made room for others. Load it first.",
     "error.no_model": "No model is loaded, so nothing can be translated. The pictures below are recorded.",
     "error.unexpected": "Something went wrong on the server. Your text is still here; try again or change it.",
     "error.busy": "The server did not answer: it may be busy or gone. Your text is still here; try again in a moment.",

@@ -197,7 +197,7 @@ TEXT = {
     "error.model_too_large": "这个模型要占 {size} MB 内存，而这里留给模型的只有 {limit} MB。请选择小一些的；网页的管理者可以调高 ATLAS_MODEL_MEMORY。",
     "error.out_of_memory": "加载模型时 {device} 的内存用完了。之前加载的模型仍然可用；请选择小一些的模型。",
     "error.too_many_loads": "此刻正在加载很多模型。请过一分钟再试，或选择已经加载的模型。",
-    "error.model_not_loaded": "模型 {model} 不在内存里：为了给别的模型腾地方，它被收起来了。请重新加载。",
+    "error.model_not_loaded": "模型 {model} 不在内存里：还没有加载，或者已经为别的模型腾出了地方。请先加载它。",
     "error.no_model": "没有加载模型，无法翻译。下面的图是录制的。",
     "error.unexpected": "服务器出了点问题。你的文字还在，请重试或修改。",
     "error.busy": "服务器没有回应，可能正忙或已断开。你的文字还在，请稍后再试。",
