@@ -88,10 +88,10 @@ def read_marian_config(folder: Path) -> MarianConfig:
     """
     values = read_json(folder, CONFIG_FILE)
     _check_architecture(values)
-    for name, refused in _REFUSED.items():
-        if values.get(name) is refused:
-            raise UnsupportedModelError(f"{name} is {str(refused).lower()}")
     entries, rules = _Entries(values, CONFIG_FILE), _generation_entries(folder, values)
+    for name, refused in _REFUSED.items():
+        if entries.flag(name, not refused) is refused:
+            raise UnsupportedModelError(f"{name} is {str(refused).lower()}")
     activation = entries.required("activation_function")
     if not isinstance(activation, str) or activation not in _ACTIVATIONS:
         raise UnsupportedModelError(f"activation_function is {str(activation)[:40]}")

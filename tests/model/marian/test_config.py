@@ -183,6 +183,9 @@ class TestArchitecture:
             assert read_marian_config(folder) == before
         change(folder, **{name: refused})
         refusal(folder, UnsupportedModelError, f"{name} is {str(refused).lower()}")
+        for value in (int(refused), int(harmless), str(refused), [refused]):  # to a program that asks no type, some of these are true
+            change(folder, **{name: value})
+            refusal(folder, CheckpointCorruptError, name, "expected true or false")
 
     @pytest.mark.parametrize("value", ["gelu_new", "tanh", "", 3, ["relu"]])
     def test_an_unknown_activation_is_refused(self, folder, value):
