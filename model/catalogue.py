@@ -69,30 +69,40 @@ POPULAR = _pairs()
 
 
 def find_model(source: str | Path | None = None) -> ModelEntry:
-    """None or "embedded": the model that comes with the project; an existing folder; else a hub id that is allowed.
+    """None or "embedded": the model that comes with the project; an existing folder; else a hub id that is allowed. Spaces around a name
+    don't count.
 
-    Raises CheckpointMissingError if there is no such folder, CheckpointCorruptError if it is a file, ModelNotAllowedError for a hub id
-    of another owner.
+    Raises ModelIdError for a name that is none of these, CheckpointMissingError for the path of a folder that isn't there,
+    CheckpointCorruptError if it is a file, ModelNotAllowedError for a hub id of another owner.
     """
+    if source is not None and not isinstance(source, (str, Path)):
+        raise InvalidSettingError("source", type(source).__name__, "the path of a folder, a hub id, or None for the embedded model")
+    if isinstance(source, str) and not (source.strip() and _exists(Path(source))):
+        source = source.strip()
     if source is None or source == EMBEDDED.name:
         if not EMBEDDED.folder.is_dir():
             raise CheckpointMissingError("model/weights")
         return EMBEDDED
-    if not isinstance(source, (str, Path)):
-        raise InvalidSettingError("source", type(source).__name__, "the path of a folder, a hub id, or None for the embedded model")
+    if source == "":  # to Path that would be the working directory
+        raise ModelIdError(source, or_folder=True)
     folder = Path(source)
     name = folder.name or str(source)
-    try:
-        is_folder, exists = folder.is_dir(), folder.exists()
-    except (OSError, ValueError):  # a name that no file system takes
-        is_folder = exists = False
-    if exists and not is_folder:
-        raise CheckpointCorruptError(name, "it is a file, not a folder")
-    if is_folder:
+    if _exists(folder):
+        if not folder.is_dir():
+            raise CheckpointCorruptError(name, "it is a file, not a folder")
         return ModelEntry(name, folder)
     if isinstance(source, str) and len(source) <= MAX_SOURCE and _HUB_ID.fullmatch(source):
         return _hub_entry(source)
-    raise CheckpointMissingError(name)
+    if isinstance(source, Path) or _PATH.match(source):
+        raise CheckpointMissingError(name, is_folder=True)
+    raise ModelIdError(source, or_folder=True)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name that no file system takes
+        return False
 
 
 def find_offered(name: object) -> ModelEntry:

@@ -101,8 +101,11 @@ class CheckpointMissingError(AtlasError):
 
     code = "checkpoint_missing"
 
-    def __init__(self, path: str) -> None:
-        super().__init__(f"The model file {path} is missing: restore it from the repository or choose another model.", path=path)
+    def __init__(self, path: str, is_folder: bool = False) -> None:
+        missing = f"The model file {path} is missing: restore it from the repository"
+        if is_folder:
+            missing = f"There is no folder {path}: check the path"
+        super().__init__(f"{missing} or choose another model.", path=path)
 
 
 class CheckpointCorruptError(AtlasError):
@@ -138,13 +141,14 @@ class DeviceError(AtlasError):
 
 
 class ModelIdError(AtlasError):
-    """What was typed is no hub id of the form owner/name (with @revision if wanted)."""
+    """What was typed is no hub id of the form owner/name (with @revision if wanted), nor a folder, where that would do too."""
 
     code = "model_id"
 
-    def __init__(self, model: object) -> None:
+    def __init__(self, model: object, or_folder: bool = False) -> None:
         shown = _shown(model)
-        super().__init__(f"{shown!r} is no model id: write it as owner/name, such as Helsinki-NLP/opus-mt-en-de.", model=shown)
+        what = "is neither a folder here nor a model id: write an id" if or_folder else "is no model id: write it"
+        super().__init__(f"{shown!r} {what} as owner/name, such as Helsinki-NLP/opus-mt-en-de.", model=shown)
 
 
 class ModelNotAllowedError(AtlasError):

@@ -64,8 +64,8 @@ def load_translator(
     are fetched into the cache of `huggingface_hub` the first time (`progress` is then called with bytes done and bytes in all).
     revision: a commit, tag or branch on the hub; None is the newest. `Translator.revision` is the commit that was loaded.
     device: "cuda", "cuda:1", "mps" or "cpu"; None takes ATLAS_DEVICE, or else the best one here.
-    Raises CheckpointMissingError, CheckpointCorruptError, WrongArchitectureError, UnsupportedModelError, OutOfMemoryError, DeviceError,
-    ModelNotAllowedError and the errors of `model.hub.fetch`.
+    Raises ModelIdError, ModelNotAllowedError, CheckpointMissingError, CheckpointCorruptError, WrongArchitectureError,
+    UnsupportedModelError, OutOfMemoryError, InvalidSettingError, DeviceError and the errors of `model.hub.fetch`.
     """
     return _load(find_model(source), pick_device(device), revision, progress)
 
@@ -78,6 +78,8 @@ def load_offered(name: str, revision: str | None = None, progress: Progress | No
 def _load(
     entry: ModelEntry, device: torch.device, revision: str | None, progress: Progress | None, max_bytes: int | None = None
 ) -> Translator:
+    if revision is not None and not isinstance(revision, str):
+        raise InvalidSettingError("revision", revision, "a commit, tag or branch as text, or None for the newest")
     folder, commit = entry.folder, None
     if folder is None:
         fetched = fetch(entry.repo_id, revision or entry.revision, progress, max_bytes=max_bytes)

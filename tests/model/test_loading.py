@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from model.errors import (
     CheckpointMissingError,
     DeviceError,
     InvalidSettingError,
+    ModelIdError,
     ModelTooLargeError,
     OutOfMemoryError,
     UnknownRepositoryError,
@@ -58,11 +60,40 @@ def test_missing_and_damaged_files(tiny_folder, tmp_path):
             assert str(tmp_path) not in str(error.value)
 
 
-@pytest.mark.parametrize("source", ["no-such-folder", "", "a\0b", "x" * 5000])
-def test_no_such_model(source, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "source",
+    ["opus-mt-en-de", "gpt2", "https://host.example/Helsinki-NLP/a", "path/to/folder", "Helsinki-NLP/", "", "  ", "a\0b", "x" * 5000],
+    ids=lambda source: repr(source)[:20],
+)
+def test_a_name_that_is_no_model(source, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises((CheckpointMissingError, CheckpointCorruptError)):
+    with pytest.raises(ModelIdError, match="neither a folder here nor a model id: .* owner/name, such as Helsinki-NLP/opus-mt-en-de"):
         load_translator(source, "cpu")
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_a_folder_that_is_not_there(kind, tmp_path):
+    with pytest.raises(CheckpointMissingError, match="There is no folder mine: check the path") as error:
+        load_translator(kind(tmp_path / "mine"), "cpu")
+    assert error.value.params == {"path": "mine"} and str(tmp_path) not in str(error.value)
+    with pytest.raises(CheckpointMissingError, match="no folder mine"):
+        load_translator(kind("mine") if kind is Path else "./mine", "cpu")
+
+
+def test_spaces_around_a_name(tiny_folder, tmp_path):
+    assert find_model(" embedded\n") == EMBEDDED
+    assert find_model(" Helsinki-NLP/opus-mt-en-de ") == find_model("Helsinki-NLP/opus-mt-en-de")
+    assert find_model(f" {tiny_folder} ") == find_model(tiny_folder)
+    (tmp_path / "mine ").mkdir()  # a name that has a space indeed
+    assert find_model(f"{tmp_path}/mine ").folder == tmp_path / "mine "
+
+
+@pytest.mark.parametrize("revision", [5, b"main", 1.5, ["main"], True])
+def test_a_revision_is_text(tiny_folder, revision):
+    for source in ("Helsinki-NLP/opus-mt-en-de", tiny_folder):
+        with pytest.raises(InvalidSettingError, match="revision") as error:
+            load_translator(source, "cpu", revision=revision)
+        assert error.value.params["name"] == "revision"
 
 
 def test_sources_that_are_no_folder(tiny_folder):
