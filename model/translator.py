@@ -166,9 +166,9 @@ class Translator:
         self,
         text: str,
         target: str | None = None,
-        beam_size: int = 4,
+        beam_size: int | None = None,
         *,
-        length_penalty: float = 1.0,
+        length_penalty: float | None = None,
         max_new_tokens: int | None = None,
         method: str = "beam",
         temperature: float = 1.0,
@@ -178,6 +178,9 @@ class Translator:
     ) -> Translation:
         """The best translation found. The settings are those of `model.decoding.DecodingSettings`.
 
+        beam_size, length_penalty: None is what the makers of a Marian checkpoint chose, else 4 and 1.0.
+        max_new_tokens: None is twice the source's tokens plus 10, at most what the checkpoint allows. Only a text that repeats itself is
+        longer; transformers' `generate` would let it run on.
         target: one of `targets`; None is the language in the model's name, or else the first.
 
         Raises EmptyTextError, UnusableTextError, TextTooLongError (more tokens than config.max_len), UnknownTargetError and
@@ -205,9 +208,9 @@ class Translator:
         self,
         text: str,
         target: str | None = None,
-        beam_size: int = 4,
+        beam_size: int | None = None,
         *,
-        length_penalty: float = 1.0,
+        length_penalty: float | None = None,
         max_new_tokens: int | None = None,
         method: str = "beam",
         temperature: float = 1.0,
@@ -219,6 +222,10 @@ class Translator:
 
         Raises the same errors at once, before the first step.
         """
+        if beam_size is None:
+            beam_size = 4 if self.generation is None else self.generation.num_beams
+        if length_penalty is None:
+            length_penalty = 1.0 if self.generation is None else self.generation.length_penalty
         settings = DecodingSettings(method, beam_size, length_penalty, max_new_tokens, temperature, top_k, top_p, seed)
         target = self._target(target)
         src_ids = self.tokenizer.encode_source(text, target, limit=self.config.max_len)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from model.checkpoint import CONFIG_FILE, read_json
 from model.config import TransformerConfig
+from model.decoding import MAX_BEAM_SIZE, MAX_LENGTH_PENALTY
 from model.errors import CheckpointCorruptError, CheckpointMissingError, UnsupportedModelError, WrongArchitectureError
 from model.marian.vocabulary import VOCAB_FILE, read_settings, read_vocabulary
 
@@ -54,7 +55,8 @@ class GenerationDefaults:
     renormalize_logits  probabilities sum to one again once tokens are banned
     forced_eos_id       the last position that max_length allows is this token; None: whatever comes
     bad_word_ids        tokens that are never generated
-    not_applied         names of rules that the files ask for and that are not built here
+    num_beams           at most what `model.decoding` searches with; so is length_penalty
+    not_applied         names of rules that the files ask for and that are not built here, or only up to a limit
     """
 
     num_beams: int
@@ -181,10 +183,17 @@ def _generation(rules: _Entries, transformer: TransformerConfig) -> GenerationDe
             bad_word_ids += word
     if any(i >= transformer.decoder.vocab_size for i in bad_word_ids):
         raise rules.wrong("bad_words_ids", f"ids below {transformer.decoder.vocab_size}")
+    num_beams, length_penalty = rules.optional_size("num_beams") or 1, rules.number("length_penalty", 1.0)
+    if num_beams > MAX_BEAM_SIZE:
+        num_beams = MAX_BEAM_SIZE
+        not_applied.append("num_beams")
+    if abs(length_penalty) > MAX_LENGTH_PENALTY:
+        length_penalty = math.copysign(MAX_LENGTH_PENALTY, length_penalty)
+        not_applied.append("length_penalty")
     return GenerationDefaults(
-        num_beams=rules.optional_size("num_beams") or 1,
+        num_beams=num_beams,
         max_length=max_length,
-        length_penalty=rules.number("length_penalty", 1.0),
+        length_penalty=length_penalty,
         early_stopping=early_stopping,
         renormalize_logits=rules.flag("renormalize_logits", False),
         forced_eos_id=rules.token_id("forced_eos_token_id", None, transformer.decoder.vocab_size),

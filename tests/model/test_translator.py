@@ -259,3 +259,8 @@ def random_model_like(model, **changes):
 def test_without_a_target_it_is_the_first(tiny_translator):
     assert tiny_translator.translate(TEXT) == tiny_translator.translate(TEXT, "fra")
     assert tiny_translator.force(TEXT, "Je t'aime.", None).target == "fra"
+
+
+def test_nothing_said_is_four_beams_and_the_mean_per_token(tiny_translator):
+    for text in ("The cat saw 12 apples.", "I am here."):
+        assert tiny_translator.translate(text) == tiny_translator.translate(text, beam_size=4, length_penalty=1.0)

@@ -59,6 +59,39 @@ def test_the_ids_of_a_translation_are_those_of_transformers(translator, referenc
     assert list(ours.tgt_ids) == [i for i in theirs.tolist() if i != translator.config.pad_id]
 
 
+OWN = [
+    {"num_beams": 1},
+    {"num_beams": 2, "length_penalty": 0.0},
+    {"num_beams": 6, "length_penalty": 2.5},
+    {"num_beams": 3, "length_penalty": -1.0},
+]
+
+
+@pytest.mark.parametrize("own", OWN, ids=str)
+def test_nothing_said_means_what_the_checkpoint_says(tmp_path, own):
+    """The reference is told nothing but the limit; explicit settings stay as they are."""
+    folder = make_marian_folder(tmp_path / "own", seed=1, init_std=0.15, generation=own)
+    loaded, reference = load_translator(folder, "cpu"), load_reference(folder)
+    differ = 0
+    for text in (*TEXTS, *(text[::-1] for text in TEXTS), " ".join(TEXTS)):
+        ours = loaded.translate(text, max_new_tokens=20)
+        src = torch.tensor([ours.src_ids])
+        theirs = reference.generate(src, attention_mask=torch.ones_like(src), max_new_tokens=20)[0, 1:]
+        assert list(ours.tgt_ids) == [i for i in theirs.tolist() if i != loaded.config.pad_id]
+        explicit = loaded.translate(text, beam_size=own["num_beams"], length_penalty=own.get("length_penalty", 1.0), max_new_tokens=20)
+        assert ours == explicit
+        differ += ours != loaded.translate(text, beam_size=4, length_penalty=1.0, max_new_tokens=20)
+    assert differ > 0
+
+
+def test_settings_beyond_the_limits_are_cut_and_named(tmp_path):
+    loaded = load_translator(make_marian_folder(tmp_path / "far", generation={"num_beams": 40, "length_penalty": -7.5}), "cpu")
+    assert (loaded.generation.num_beams, loaded.generation.length_penalty) == (16, -5.0)
+    assert {"num_beams", "length_penalty"} <= set(loaded.generation.not_applied)
+    assert any("num_beams" in str(warning) for warning in loaded.warnings)
+    assert loaded.translate(TEXTS[0], max_new_tokens=3).tgt_ids
+
+
 def test_maps_are_those_of_transformers_and_every_kind_has_its_own_size(translator, reference):
     translation = translator.translate(TEXTS[1])
     trace = translator.trace(translation)
