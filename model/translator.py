@@ -179,8 +179,8 @@ class Translator:
         """The best translation found. The settings are those of `model.decoding.DecodingSettings`.
 
         beam_size, length_penalty: None is what the makers of a Marian checkpoint chose, else 4 and 1.0.
-        max_new_tokens: None is twice the source's tokens plus 10, at most what the checkpoint allows. Only a text that repeats itself is
-        longer; transformers' `generate` would let it run on.
+        max_new_tokens: None is twice the source's tokens plus 10, at most what the checkpoint allows. What would be
+        longer nearly always repeats itself; transformers' `generate` lets it run on.
         target: one of `targets`; None is the language in the model's name, or else the first.
 
         Raises EmptyTextError, UnusableTextError, TextTooLongError (more tokens than config.max_len), UnknownTargetError and
