@@ -10,6 +10,7 @@ from gradio_client import Client
 from playwright.sync_api import Page, expect
 
 import app
+from model.errors import UnknownRepositoryError
 from model.pool import ModelPool
 from tests.browser.conftest import NARROW, WIDE, Open, figure, serve, wait_for_words, wait_until_drawn
 from tests.viz.fakes import ARABIC, GERMAN, ROMANCE, FakeTranslator, recorded_run, shelf
@@ -20,8 +21,11 @@ class Gate:
 
     def __init__(self) -> None:
         self.waiting: dict[str, threading.Event] = {}
+        self.first: threading.Event | None = None  # waited for before anything, a failure too
 
     def load(self, name, revision, progress, max_bytes):
+        if self.first is not None:
+            assert self.first.wait(120)
         translator = shelf(name, revision, progress, max_bytes)
         if name in self.waiting:
             assert self.waiting[name].wait(120)
@@ -268,6 +272,65 @@ def test_a_model_put_away_for_others_comes_back_by_itself(models_site: str, open
     wait_for_words(page, "أحبك")
     expect(page.locator("#notice [role=alert]")).to_be_hidden()
     assert pool.names() == (ARABIC,)
+
+
+def test_a_model_that_does_not_come_back_leaves_the_page_with_the_embedded_one(models_site: str, open_page: Open) -> None:
+    page = open_page(url=models_site)
+    # what a page keeps when the server goes away; the new server cannot load that model
+    kept = {"model": "Helsinki-NLP/opus-mt-en-gone", "target": "ara", "beam_size": 4, "kind": "cross", "layer": 3, "head": 5}
+    kept |= {"rows": "predicted", "forced": False, "sentence": "I love you.", "given": ""}
+    page.evaluate("(kept) => sessionStorage.setItem('attention-atlas', JSON.stringify(kept))", kept)
+    page.reload()
+    problem = page.locator("#models [data-problem]")
+    expect(problem).to_be_visible()
+    expect(problem).to_contain_text("The hub has no model Helsinki-NLP/opus-mt-en-gone")
+    expect(problem).to_contain_text("back with the embedded model")
+    wait_for_words(page, "aime")
+    expect(page.locator("#sentence textarea")).to_have_value("I love you.")
+    expect(page.locator("[data-model]")).to_have_text("embedded")
+    expect(page.locator("#notice [role=alert]")).to_be_hidden()
+    expect(page.locator("#map-head h2")).to_have_text("Cross-attention · layer 1 · head 2")
+    assert targets(page) == ["French", "Chinese"]
+    page.locator("#sentence textarea").fill("I am a student.")
+    wait_for_words(page, "étudiant")
+    choose(page, ARABIC)
+    wait_for_words(page, "طالب")
+    expect(problem).to_be_hidden()
+
+
+def test_a_model_put_away_that_cannot_be_fetched_back(models_site: str, open_page: Open, pool: ModelPool, monkeypatch) -> None:
+    page = open_page(url=models_site)
+    choose(page, ARABIC)
+    wait_for_words(page, "طالب")
+    page.locator("[data-model]").click()
+    expect(page.locator("#models-panel")).to_be_hidden()
+
+    def gone(name: str, *rest: object) -> None:
+        raise UnknownRepositoryError(name)
+
+    monkeypatch.setattr(pool, "_load", gone)
+    pool._models.clear()
+    page.locator("#sentence textarea").fill("I love you.")
+    wait_for_words(page, "aime")
+    expect(page.locator("#models [data-problem]")).to_contain_text("back with the embedded model")
+    expect(page.locator("#models-panel")).to_be_visible()
+    expect(page.locator("[data-model]")).to_have_text("embedded")
+
+
+def test_a_load_that_fails_behind_a_closed_box_opens_it(models_site: str, open_page: Open, gate: Gate) -> None:
+    name = "Helsinki-NLP/opus-mt-xx-yy"
+    gate.first = threading.Event()
+    page = open_page(url=models_site)
+    type_id(page, name)
+    expect(page.locator("[data-model]")).to_contain_text("opus-mt-xx-yy")
+    page.locator("[data-model]").click()
+    expect(page.locator("#models-panel")).to_be_hidden()
+    gate.first.set()
+    expect(page.locator("#models [data-problem]")).to_be_visible()
+    expect(page.locator("#models [data-problem]")).to_contain_text(f"The hub has no model {name}")
+    expect(page.locator("#models [data-problem]")).not_to_contain_text("embedded")
+    expect(page.locator("[data-model]")).to_have_attribute("aria-expanded", "true")
+    expect(page.locator("[data-model]")).to_have_text("embedded")
 
 
 def test_positions_follow_the_model(models_site: str, open_page: Open) -> None:

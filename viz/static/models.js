@@ -1,8 +1,9 @@
 /* Part 4: the model box, and what the page knows of the visitor's model.
  *
  * The visitor picks a model -> begin("load_model") -> Python says how far it is (value of #models) -> we ask again until it is there.
- * Only then it becomes the model of this page (state.model); until then, and if it fails, the former one stays. The loading itself goes
- * on in the server, so picking another one or leaving interrupts nothing.
+ * Only then it becomes the model of this page (state.model); until then, and if it fails, the former one stays. If that one has left the
+ * server too, the page goes back to the embedded one. The loading itself goes on in the server, so picking another one or leaving
+ * interrupts nothing.
  */
 (() => {
   const {state, set, onChange, say, has, make} = atlas;
@@ -35,6 +36,7 @@
 
   /* ---- the model in use ---- */
   let info = null;
+  let home = null; // the embedded one's
   const listeners = new Set();
   atlas.model = () => info;
   /* listener(again): `again` if it's the model that was in use already, only loaded anew. */
@@ -52,6 +54,7 @@
   /* ---- loading ---- */
   let wish = null; // {name, stage, done, total}
   let problem = null;
+  let wentHome = false; // with that problem
   let timer = 0;
   const shows = new Set();
   const show = () => shows.forEach((each) => each());
@@ -63,6 +66,7 @@
   };
   const want = (name) => {
     problem = null;
+    wentHome = false;
     wish = {name, stage: "waiting", done: 0, total: 0};
     ask(true);
     show();
@@ -76,6 +80,10 @@
     } else if (value.stage === "failed") {
       wish = null;
       problem = value.problem;
+      open(true); // it may have been closed meanwhile, and says what went wrong
+      /* The page's model has left the server: what failed was to fetch it back, or it never came back after a reload of the page. */
+      wentHome = value.name === state.model || info.name !== state.model;
+      if (wentHome) adopt(home);
     } else {
       wish = {...wish, stage: value.stage, done: value.done, total: value.total};
       timer = setTimeout(() => wish && ask(false), POLL);
@@ -110,15 +118,16 @@
   };
 
   /* ---- the button among the options: which model, or how far the next one is ---- */
+  const open = (wanted) => {
+    document.body.classList.toggle("atlas-choosing", wanted);
+    document.querySelector("[data-model]")?.setAttribute("aria-expanded", String(wanted));
+  };
   atlas.modelButton = (button) => {
     const draw = () => {
       button.textContent = wish ? `${shown(wish.name)} ${share()}` : shown(state.model);
       button.title = info?.revision && !wish ? `${info.name} · ${info.revision}` : "";
     };
-    button.addEventListener("click", () => {
-      const open = document.body.classList.toggle("atlas-choosing");
-      button.setAttribute("aria-expanded", String(open));
-    });
+    button.addEventListener("click", () => open(!document.body.classList.contains("atlas-choosing")));
     onChange(["lang", "model"], draw);
     shows.add(draw);
     draw();
@@ -170,7 +179,7 @@
       });
       const complaint = find("problem");
       complaint.hidden = !problem;
-      atlas.fill(complaint, problem ? atlas.problemText(problem, ".other") : "");
+      atlas.fill(complaint, problem ? atlas.problemText(problem, ".other") + (wentHome ? say("model.back") : "") : "");
       atlas.fill(find("status"), wish ? progressWords() : facts());
       find("bar").hidden = !wish;
       find("bar").firstChild.style.setProperty("--p", wish?.total ? (wish.done / wish.total).toFixed(3) : "0");
@@ -182,7 +191,7 @@
       if (focused !== null) find("lists").querySelector(`[value="${CSS.escape(focused)}"]`)?.focus();
       mark();
     };
-    info = props.value.info;
+    info = home = props.value.info;
     shows.add(mark);
     onChange(["lang"], draw);
     onChange(["model"], mark);

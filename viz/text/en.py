@@ -43,6 +43,8 @@ TEXT = {
     "model.waiting": "{name} waits for its turn…",
     "model.downloading": "Downloading {name}: {done} of {total} MB",
     "model.reading": "Reading the weights of {name}…",
+    # after the reason why the model of the page could not be fetched back
+    "model.back": " This page is back with the embedded model; your sentence is still here.",
     "model.revision": "revision {revision}",
     "model.sizes": "{layers} layers, {heads} heads, width {d_model}",
     "model.warning.tie_conflict": "its file holds matrices that should be one and are not; left out: {detail}",

@@ -44,6 +44,8 @@ TEXT = {
     "model.waiting": "{name} 在排队……",
     "model.downloading": "正在下载 {name}：{done} / {total} MB",
     "model.reading": "正在读取 {name} 的权重……",
+    # after the reason why the model of the page could not be fetched back
+    "model.back": "本页已换回内置模型，句子还在。",
     "model.revision": "版本 {revision}",
     "model.sizes": "{layers} 层，{heads} 个头，宽度 {d_model}",
     "model.warning.tie_conflict": "文件里本应相同的矩阵并不相同，没有采用：{detail}",
