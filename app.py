@@ -16,9 +16,10 @@ import gradio as gr
 import model
 from model.best_heads import read_best_heads
 from model.errors import AtlasError
+from model.loading import load_offered
 from model.pool import ModelPool
 from model.recording import load_run
-from model.translator import Translator, load_offered
+from model.translator import Translator
 from viz import page
 from viz.panels import api, positions, translate
 from viz.runs import MAX_CACHE_BYTES, Request, Run, RunCache

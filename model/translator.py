@@ -6,15 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import torch
 
 from model.beam import beam_search
-from model.best_heads import BestHeads, read_best_heads
-from model.catalogue import ModelEntry, find_model, find_offered, language_pair, preferred_target
-from model.checkpoint import load_checkpoint
+from model.best_heads import BestHeads
+from model.catalogue import language_pair, preferred_target
 from model.config import TransformerConfig
 from model.decoding import (
     OWN_RULES,
@@ -26,17 +24,14 @@ from model.decoding import (
     length_limit,
     masked_log_softmax,
 )
-from model.device import pick_device, ran_out_of_memory
-from model.errors import CheckpointCorruptError, InvalidSettingError, OutOfMemoryError
+from model.errors import CheckpointCorruptError, InvalidSettingError
 from model.hooks import AttentionKind, AttentionRecorder, attention_hook
-from model.hub import Progress, fetch
-from model.layout import read_layout
-from model.marian.config import GenerationDefaults, read_marian_config
+from model.marian.config import GenerationDefaults
 from model.marian.generation import max_new_tokens as marian_limit
 from model.marian.generation import search_rules
 from model.marian.tokenizer import MarianTokenizer
 from model.marian.vocabulary import VOCAB_FILE
-from model.marian.weights import LoadWarning, load_marian
+from model.marian.weights import LoadWarning
 from model.repetition import MAX_REPEATS
 from model.results import AttentionTrace, Translation
 from model.sampling import greedy_search, sample
@@ -48,56 +43,7 @@ START = "<s>"
 # A small model of little data loops on what it has never seen; Marian's are decoded by their own rules alone.
 EMBEDDED_RULES = replace(OWN_RULES, max_repeats=MAX_REPEATS)
 
-__all__ = ["AttentionTrace", "DecodingStep", "Translation", "Translator", "load_offered", "load_translator"]
-
-
-def load_translator(
-    source: str | Path | None = None,
-    device: str | None = None,
-    *,
-    revision: str | None = None,
-    progress: Progress | None = None,
-) -> Translator:
-    """A translator from a folder, from the hub, or (None or "embedded") the one that comes with the project.
-
-    source: a folder as `save_checkpoint` writes it or of a Marian model; or a hub id such as "Helsinki-NLP/opus-mt-en-de", whose files
-    are fetched into the cache of `huggingface_hub` the first time (`progress` is then called with bytes done and bytes in all).
-    revision: a commit, tag or branch on the hub; None is the newest. `Translator.revision` is the commit that was loaded.
-    device: "cuda", "cuda:1", "mps" or "cpu"; None takes ATLAS_DEVICE, or else the best one here.
-    Raises ModelIdError, ModelNotAllowedError, CheckpointMissingError, CheckpointCorruptError, WrongArchitectureError,
-    UnsupportedModelError, OutOfMemoryError, InvalidSettingError, DeviceError and the errors of `model.hub.fetch`.
-    """
-    return _load(find_model(source), pick_device(device), revision, progress)
-
-
-def load_offered(name: str, revision: str | None = None, progress: Progress | None = None, max_bytes: int | None = None) -> Translator:
-    """The same for a visitor of the page, who names what `model.catalogue.find_offered` allows. Made for `model.pool.ModelPool`."""
-    return _load(find_offered(name), pick_device(), revision, progress, max_bytes)
-
-
-def _load(
-    entry: ModelEntry, device: torch.device, revision: str | None, progress: Progress | None, max_bytes: int | None = None
-) -> Translator:
-    if revision is not None and not isinstance(revision, str):
-        raise InvalidSettingError("revision", revision, "a commit, tag or branch as text, or None for the newest")
-    folder, commit = entry.folder, None
-    if folder is None:
-        fetched = fetch(entry.repo_id, revision or entry.revision, progress, max_bytes=max_bytes)
-        folder, commit = fetched.folder, fetched.revision
-    elif revision is not None:
-        raise InvalidSettingError("revision", revision, "None: a folder has no revisions")
-    try:
-        if read_layout(folder) == "marian":
-            config = read_marian_config(folder)
-            tokenizer = MarianTokenizer(folder, name=entry.repo_id or entry.name, start_id=config.transformer.bos_id)
-            loaded = load_marian(folder, config, device)
-            return Translator(loaded.model, tokenizer, entry.name, commit, None, config.generation, loaded.warnings)
-        model, tokenizer = load_checkpoint(folder, device), Tokenizer(folder / TOKENIZER_FILE)
-        return Translator(model, tokenizer, entry.name, commit, read_best_heads(folder))
-    except (MemoryError, RuntimeError, OSError) as error:
-        if not ran_out_of_memory(error):
-            raise
-        raise OutOfMemoryError(str(device)) from error
+__all__ = ["AttentionTrace", "DecodingStep", "Translation", "Translator"]
 
 
 class Translator:

@@ -13,6 +13,7 @@ import torch
 
 from model.config import TransformerConfig
 from model.errors import AtlasError
+from model.loading import load_translator
 from model.tokenizer import TOKENIZER_FILE
 from model.training import alignment, corpus, evaluation, export, tatoeba
 from model.training.batches import DataError, EpochBuilder, Sampling
@@ -21,7 +22,7 @@ from model.training.initial import RUN_FILE, initial_weights
 from model.training.loop import STATE_FILE, Trainer, TrainingDivergedError, TrainingSettings, start_processes
 from model.training.options import MODEL_OPTIONS, parser, recipe
 from model.training.vocabulary import train_vocabulary
-from model.translator import Translator, load_translator
+from model.translator import Translator
 
 
 @contextmanager

@@ -14,13 +14,14 @@ from model.analysis.profile import PROFILE_FILE, profile_heads
 from model.best_heads import EVALUATION_FILE
 from model.checkpoint import load_config, load_state, save_checkpoint
 from model.config import TransformerConfig, count_parameters
+from model.loading import load_translator
 from model.recording import save_run
 from model.tokenizer import TOKENIZER_FILE
 from model.training.corpus import Pair
 from model.training.initial import LOG_FILE, RUN_FILE, TRAINING_FILE
 from model.training.loop import average_snapshots
 from model.transformer import Transformer
-from model.translator import Translator, load_translator
+from model.translator import Translator
 
 PREPARED_FILE = "prepared.json"
 EXAMPLE_FILE = "example.npz"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
@@ -11,8 +12,9 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 import app
+from model.pool import ModelPool
 from tests.conftest import CHROMIUM
-from tests.viz.fakes import FakeTranslator, recorded_run
+from tests.viz.fakes import FakeTranslator, recorded_run, shelf
 from viz import page as page_parts
 
 ARGS = [
@@ -131,3 +133,57 @@ def wait_for_words(page: Page, text: str) -> None:
     page.wait_for_function(
         "(text) => [...document.querySelectorAll('#result .word-text')].map((w) => w.textContent).join('').includes(text)", arg=text
     )
+
+
+# --- models to choose from ---
+
+
+class Gate:
+    """Lets the loading of one model wait."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[str, threading.Event] = {}
+        self.first: threading.Event | None = None  # waited for before anything, a failure too
+
+    def load(self, name, revision, progress, max_bytes):
+        if self.first is not None:
+            assert self.first.wait(120)
+        translator = shelf(name, revision, progress, max_bytes)
+        if name in self.waiting:
+            assert self.waiting[name].wait(120)
+        return translator
+
+
+@pytest.fixture
+def gate() -> Gate:
+    return Gate()
+
+
+@pytest.fixture
+def pool(gate: Gate) -> ModelPool:
+    return ModelPool(gate.load, 10_000)
+
+
+@pytest.fixture
+def models_site(translator: FakeTranslator, pool: ModelPool) -> Iterator[str]:
+    """Named before `open_page` by every test, so that it outlives the pages."""
+    demo = app.build_app(translator, recorded_run(translator), pool=pool)
+    yield serve(demo)
+    demo.close()
+
+
+def choose(page: Page, name: str) -> None:
+    if page.locator("[data-model]").get_attribute("aria-expanded") == "false":
+        page.locator("[data-model]").click()
+    page.locator(f'.entry[value="{name}"]').click()
+
+
+def targets(page: Page) -> list[str]:
+    return page.locator("[data-targets] label").all_inner_texts()
+
+
+def type_id(page: Page, name: str) -> None:
+    if page.locator("[data-model]").get_attribute("aria-expanded") == "false":
+        page.locator("[data-model]").click()
+    page.locator("#models [data-id]").fill(name)
+    page.locator("#models [data-id]").press("Enter")

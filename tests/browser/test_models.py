@@ -1,63 +1,16 @@
-"""The model box in a browser: pick, wait, fail, two visitors, right to left, other sizes on both tabs."""
+"""The model box in a browser: pick, wait, two visitors, right to left, other sizes on both tabs."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
 import pytest
 from gradio_client import Client
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
-import app
-from model.errors import UnknownRepositoryError
 from model.pool import ModelPool
-from tests.browser.conftest import NARROW, WIDE, Open, figure, serve, wait_for_words, wait_until_drawn
-from tests.viz.fakes import ARABIC, GERMAN, ROMANCE, FakeTranslator, recorded_run, shelf
-
-
-class Gate:
-    """Lets the loading of one model wait."""
-
-    def __init__(self) -> None:
-        self.waiting: dict[str, threading.Event] = {}
-        self.first: threading.Event | None = None  # waited for before anything, a failure too
-
-    def load(self, name, revision, progress, max_bytes):
-        if self.first is not None:
-            assert self.first.wait(120)
-        translator = shelf(name, revision, progress, max_bytes)
-        if name in self.waiting:
-            assert self.waiting[name].wait(120)
-        return translator
-
-
-@pytest.fixture
-def gate() -> Gate:
-    return Gate()
-
-
-@pytest.fixture
-def pool(gate: Gate) -> ModelPool:
-    return ModelPool(gate.load, 10_000)
-
-
-@pytest.fixture
-def models_site(translator: FakeTranslator, pool: ModelPool) -> Iterator[str]:
-    """Named before `open_page` by every test, so that it outlives the pages."""
-    demo = app.build_app(translator, recorded_run(translator), pool=pool)
-    yield serve(demo)
-    demo.close()
-
-
-def choose(page: Page, name: str) -> None:
-    if page.locator("[data-model]").get_attribute("aria-expanded") == "false":
-        page.locator("[data-model]").click()
-    page.locator(f'.entry[value="{name}"]').click()
-
-
-def targets(page: Page) -> list[str]:
-    return page.locator("[data-targets] label").all_inner_texts()
+from tests.browser.conftest import NARROW, WIDE, Gate, Open, choose, figure, targets, type_id, wait_for_words, wait_until_drawn
+from tests.viz.fakes import ARABIC, GERMAN, ROMANCE
 
 
 def test_another_model_translates_the_sentence_that_is_there(models_site: str, open_page: Open) -> None:
@@ -185,13 +138,6 @@ def test_the_last_model_asked_for_is_the_one(models_site: str, open_page: Open, 
     assert ARABIC in pool.names()  # it is there for the next one who asks
 
 
-def type_id(page: Page, name: str) -> None:
-    if page.locator("[data-model]").get_attribute("aria-expanded") == "false":
-        page.locator("[data-model]").click()
-    page.locator("#models [data-id]").fill(name)
-    page.locator("#models [data-id]").press("Enter")
-
-
 def test_any_id_can_be_typed_and_many_targets_are_a_list(models_site: str, open_page: Open) -> None:
     page = open_page(url=models_site)
     type_id(page, " opus-mt-en-ROMANCE ")
@@ -204,32 +150,6 @@ def test_any_id_can_be_typed_and_many_targets_are_a_list(models_site: str, open_
     many.select_option("it")
     wait_until_drawn(page, before)
     expect(page.locator("#result [data-language]")).to_have_text("Italian")
-
-
-TROUBLE = (
-    ("<img src=x onerror=alert(1)>", "is not a model's id"),
-    ("somebody/opus-mt-en-de", "models of these owners are: Helsinki-NLP"),
-    ("Helsinki-NLP/opus-mt-xx-yy", "The hub has no model Helsinki-NLP/opus-mt-xx-yy"),
-)
-
-
-def test_what_cannot_be_loaded_is_said_and_the_former_model_stays(models_site: str, open_page: Open) -> None:
-    page = open_page(url=models_site)
-    choose(page, ARABIC)
-    wait_for_words(page, "طالب")
-    problem = page.locator("#models [data-problem]")
-    for name, message in TROUBLE:
-        type_id(page, name)
-        expect(problem).to_contain_text(message)
-        expect(page.locator("[data-model]")).to_have_text("opus-mt-en-ar")
-        assert page.locator("#models img").count() == 0
-    page.locator("[data-lang=zh]").click()
-    expect(problem).to_contain_text("模型库里没有公开的")
-    page.locator("#sentence textarea").fill("I love you.")
-    wait_for_words(page, "أحبك")
-    choose(page, GERMAN)
-    expect(page.locator("[data-model]")).to_have_text("opus-mt-de-en")
-    expect(problem).to_be_hidden()
 
 
 def test_the_box_is_named_by_the_language_it_wants(models_site: str, open_page: Open) -> None:
@@ -261,76 +181,6 @@ def test_two_visitors_use_different_models_at_once(models_site: str, open_page: 
     two.locator("[data-heads] label", has_text="1").first.click()
     wait_until_drawn(two, before)
     assert figure(two)["rows"][0] == "▁Je" and figure(one)["rows"][0] == "▁أنا"
-
-
-def test_a_model_put_away_for_others_comes_back_by_itself(models_site: str, open_page: Open, pool: ModelPool) -> None:
-    page = open_page(url=models_site)
-    choose(page, ARABIC)
-    wait_for_words(page, "طالب")
-    pool._models.clear()
-    page.locator("#sentence textarea").fill("I love you.")
-    wait_for_words(page, "أحبك")
-    expect(page.locator("#notice [role=alert]")).to_be_hidden()
-    assert pool.names() == (ARABIC,)
-
-
-def test_a_model_that_does_not_come_back_leaves_the_page_with_the_embedded_one(models_site: str, open_page: Open) -> None:
-    page = open_page(url=models_site)
-    # what a page keeps when the server goes away; the new server cannot load that model
-    kept = {"model": "Helsinki-NLP/opus-mt-en-gone", "target": "ara", "beam_size": 4, "kind": "cross", "layer": 3, "head": 5}
-    kept |= {"rows": "predicted", "forced": False, "sentence": "I love you.", "given": ""}
-    page.evaluate("(kept) => sessionStorage.setItem('attention-atlas', JSON.stringify(kept))", kept)
-    page.reload()
-    problem = page.locator("#models [data-problem]")
-    expect(problem).to_be_visible()
-    expect(problem).to_contain_text("The hub has no model Helsinki-NLP/opus-mt-en-gone")
-    expect(problem).to_contain_text("back with the embedded model")
-    wait_for_words(page, "aime")
-    expect(page.locator("#sentence textarea")).to_have_value("I love you.")
-    expect(page.locator("[data-model]")).to_have_text("embedded")
-    expect(page.locator("#notice [role=alert]")).to_be_hidden()
-    expect(page.locator("#map-head h2")).to_have_text("Cross-attention · layer 1 · head 2")
-    assert targets(page) == ["French", "Chinese"]
-    page.locator("#sentence textarea").fill("I am a student.")
-    wait_for_words(page, "étudiant")
-    choose(page, ARABIC)
-    wait_for_words(page, "طالب")
-    expect(problem).to_be_hidden()
-
-
-def test_a_model_put_away_that_cannot_be_fetched_back(models_site: str, open_page: Open, pool: ModelPool, monkeypatch) -> None:
-    page = open_page(url=models_site)
-    choose(page, ARABIC)
-    wait_for_words(page, "طالب")
-    page.locator("[data-model]").click()
-    expect(page.locator("#models-panel")).to_be_hidden()
-
-    def gone(name: str, *rest: object) -> None:
-        raise UnknownRepositoryError(name)
-
-    monkeypatch.setattr(pool, "_load", gone)
-    pool._models.clear()
-    page.locator("#sentence textarea").fill("I love you.")
-    wait_for_words(page, "aime")
-    expect(page.locator("#models [data-problem]")).to_contain_text("back with the embedded model")
-    expect(page.locator("#models-panel")).to_be_visible()
-    expect(page.locator("[data-model]")).to_have_text("embedded")
-
-
-def test_a_load_that_fails_behind_a_closed_box_opens_it(models_site: str, open_page: Open, gate: Gate) -> None:
-    name = "Helsinki-NLP/opus-mt-xx-yy"
-    gate.first = threading.Event()
-    page = open_page(url=models_site)
-    type_id(page, name)
-    expect(page.locator("[data-model]")).to_contain_text("opus-mt-xx-yy")
-    page.locator("[data-model]").click()
-    expect(page.locator("#models-panel")).to_be_hidden()
-    gate.first.set()
-    expect(page.locator("#models [data-problem]")).to_be_visible()
-    expect(page.locator("#models [data-problem]")).to_contain_text(f"The hub has no model {name}")
-    expect(page.locator("#models [data-problem]")).not_to_contain_text("embedded")
-    expect(page.locator("[data-model]")).to_have_attribute("aria-expanded", "true")
-    expect(page.locator("[data-model]")).to_have_text("embedded")
 
 
 def test_positions_follow_the_model(models_site: str, open_page: Open) -> None:

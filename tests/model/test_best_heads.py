@@ -10,7 +10,7 @@ import pytest
 
 from model.best_heads import read_best_heads
 from model.catalogue import EMBEDDED
-from model.translator import load_translator
+from model.loading import load_translator
 
 MEASURED = {"alignment": {"predicted": {"best": {"layer": 1, "head": 0, "aer": 0.5}}, "read": {"best": {"layer": 0, "head": 1}}}}
 

@@ -11,7 +11,7 @@ import torch
 
 import model as package
 import model.checkpoint
-import model.translator
+import model.loading
 from model.catalogue import EMBEDDED, find_model
 from model.config import count_parameters
 from model.device import pick_device
@@ -28,8 +28,9 @@ from model.errors import (
     UnknownRevisionError,
 )
 from model.hub import fetch
+from model.loading import load_offered, load_translator
 from model.pool import ModelPool
-from model.translator import Translator, load_offered, load_translator
+from model.translator import Translator
 from tests.model.hub_server import COMMIT, serve_hub
 from tests.tiny import random_model, tiny_config
 
@@ -158,7 +159,7 @@ def hub(monkeypatch, tiny_folder, tmp_path):
     """A hub that has the tiny model; `load_translator` reaches it as it would reach the real one."""
     with serve_hub({"Helsinki-NLP/tiny": tiny_folder}) as served:
         monkeypatch.setattr(
-            model.translator, "fetch", lambda *args, **kwargs: fetch(*args, **kwargs, endpoint=served.url, cache_dir=tmp_path / "cache")
+            model.loading, "fetch", lambda *args, **kwargs: fetch(*args, **kwargs, endpoint=served.url, cache_dir=tmp_path / "cache")
         )
         yield served
 
@@ -209,7 +210,7 @@ def test_no_memory_left(tiny_folder, monkeypatch, error):
     def full(*args):
         raise error
 
-    monkeypatch.setattr(model.translator, "load_checkpoint", full)
+    monkeypatch.setattr(model.loading, "load_checkpoint", full)
     with pytest.raises(OutOfMemoryError, match="cpu"):
         load_translator(tiny_folder, "cpu")
     monkeypatch.undo()
@@ -223,7 +224,7 @@ def test_another_error_is_not_taken_for_one_of_memory(tiny_folder, monkeypatch, 
     def fail(*args):
         raise error
 
-    monkeypatch.setattr(model.translator, "load_checkpoint", fail)
+    monkeypatch.setattr(model.loading, "load_checkpoint", fail)
     with pytest.raises(type(error)):
         load_translator(tiny_folder, "cpu")
 
@@ -232,7 +233,7 @@ SCARCE = """
 import resource, torch
 from pathlib import Path
 from model.errors import OutOfMemoryError
-from model.translator import load_translator
+from model.loading import load_translator
 torch.set_num_threads(1)
 load_translator("embedded", "cpu")
 for spare in range(0, 60, 6):

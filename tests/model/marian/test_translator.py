@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-import model.translator
+import model.loading
 from model.errors import (
     AtlasError,
     CheckpointCorruptError,
@@ -20,8 +20,8 @@ from model.errors import (
     WrongArchitectureError,
 )
 from model.hub import fetch
+from model.loading import load_offered, load_translator
 from model.pool import ModelPool
-from model.translator import load_offered, load_translator
 from tests.model.hub_server import COMMIT, serve_hub
 from tests.model.marian.factories import load_reference, make_marian_folder
 
@@ -154,7 +154,7 @@ def test_the_limit_of_the_checkpoint_holds(tmp_path):
 def test_from_the_hub_and_in_the_pool(folder, translator, tmp_path, monkeypatch):
     with serve_hub({"Helsinki-NLP/opus-mt-en-fr": folder}) as hub:
         monkeypatch.setattr(
-            model.translator, "fetch", lambda *args, **kwargs: fetch(*args, **kwargs, endpoint=hub.url, cache_dir=tmp_path / "cache")
+            model.loading, "fetch", lambda *args, **kwargs: fetch(*args, **kwargs, endpoint=hub.url, cache_dir=tmp_path / "cache")
         )
         pool = ModelPool(load_offered, 10**9)
         loaded = pool.get("Helsinki-NLP/opus-mt-en-fr")

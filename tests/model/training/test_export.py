@@ -15,12 +15,12 @@ import torch
 
 from model.checkpoint import load_checkpoint
 from model.config import TransformerConfig, count_parameters
+from model.loading import load_translator
 from model.recording import load_run
 from model.training import export
 from model.training.corpus import read_prepared
 from model.training.loop import average_snapshots
 from model.transformer import Transformer
-from model.translator import load_translator
 from tests.model.training import samples
 from tests.model.training.samples import TinyRun
 
