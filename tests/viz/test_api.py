@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gradio as gr
 import pytest
 
-from model.errors import InvalidSettingError
-from tests.viz.fakes import FakeTranslator
+from model.errors import AtlasError, CheckpointCorruptError, InvalidSettingError
+from model.pool import ModelPool
+from tests.viz.fakes import ARABIC, FakeTranslator, shelf
 from viz import page
 from viz.panels import api
 from viz.runs import RunCache
@@ -21,6 +23,32 @@ def test_a_head_that_there_is_not(head) -> None:
 def test_a_beam_that_there_is_not(beam_size) -> None:
     with pytest.raises(InvalidSettingError):
         api.translate(RunCache(FakeTranslator()), "I love you.", beam_size=beam_size)
+
+
+def test_without_a_target_it_is_the_language_of_the_model() -> None:
+    runs = RunCache(FakeTranslator(), pool=ModelPool(shelf, 10_000))
+    runs.pool.get(ARABIC)
+    assert api.translate(runs, "I love you.")["target"] == "fra"
+    assert api.translate(runs, "I love you.", model=ARABIC)["target"] == runs.pool.find(ARABIC).targets[0] != "fra"
+
+
+@pytest.mark.parametrize("model", [5, None, ["embedded"], pytest.param("x" * 5000, id="long"), "Helsinki-NLP/opus-mt-en-gone"])
+def test_a_model_that_there_is_not(model) -> None:
+    runs = RunCache(FakeTranslator(), pool=ModelPool(shelf, 10_000))
+    for target in ("", "fra"):
+        with pytest.raises(AtlasError):
+            api.translate(runs, "I love you.", target, model=model)
+
+
+def test_a_damaged_model_that_is_not_the_embedded_one_is_no_reason_to_restore_that() -> None:
+    def damaged(name, revision, progress, max_bytes):
+        raise CheckpointCorruptError("config.json", "it ends early")
+
+    runs = RunCache(FakeTranslator(), pool=ModelPool(damaged, 10_000))
+    with pytest.raises(gr.Error) as error:
+        api._told(api.load_and_wait, runs, ARABIC)
+    assert "config.json" in str(error.value) and "it ends early" in str(error.value)
+    assert "model/weights" not in str(error.value)
 
 
 @pytest.mark.parametrize("value", ["abc", "0", "65536", "99999", "-5", "1e3", "²", "9" * 5000, ""])

@@ -7,7 +7,7 @@ from typing import Any
 
 import gradio as gr
 
-from model.catalogue import EMBEDDED
+from model.catalogue import EMBEDDED, preferred_target
 from model.errors import AtlasError
 from viz.panels.choice import MapChoice
 from viz.panels.models import asked_name, load_and_wait
@@ -16,13 +16,16 @@ from viz.text import error_text
 
 
 def _run(runs: RunCache, text: str, target: str, beam_size: int, translation: str | None, model: str) -> Run:
-    return runs.get(Request(text, target, beam_size, translation or None, model=asked_name(model)))
+    name = asked_name(model)
+    if target == "" and isinstance(name, str):  # the model's own: "fra" is no target of most
+        target = preferred_target(name, runs.translator_of(name).targets)
+    return runs.get(Request(text, target, beam_size, translation or None, model=name))
 
 
 def translate(
     runs: RunCache,
     text: str,
-    target: str = "fra",
+    target: str = "",
     beam_size: int = 4,
     translation: str | None = None,
     model: str = EMBEDDED.name,
@@ -47,7 +50,7 @@ def translate(
 def attention(
     runs: RunCache,
     text: str,
-    target: str = "fra",
+    target: str = "",
     beam_size: int = 4,
     kind: str = "cross",
     layer: int = 0,
@@ -82,13 +85,13 @@ def build(runs: RunCache) -> None:
         return _told(load_and_wait, runs, model)
 
     def translate_endpoint(
-        text: str, target: str = "fra", beam_size: int = 4, translation: str = "", model: str = EMBEDDED.name
+        text: str, target: str = "", beam_size: int = 4, translation: str = "", model: str = EMBEDDED.name
     ) -> dict[str, Any]:
         """Translate a sentence.
 
         Parameters:
             text: the sentence, in the language that the model reads (the embedded one reads English).
-            target: code of the language to translate into, such as fra or cmn.
+            target: code of the language to translate into, such as fra or cmn; empty is the model's own or first.
             beam_size: how many unfinished translations are kept while decoding, 1 (greedy) to 8.
             translation: leave empty to let the model translate; a given translation is scored by the model instead.
             model: "embedded", or a model that was loaded before.
@@ -97,7 +100,7 @@ def build(runs: RunCache) -> None:
 
     def attention_endpoint(
         text: str,
-        target: str = "fra",
+        target: str = "",
         beam_size: int = 4,
         kind: str = "cross",
         layer: int = 0,
@@ -109,7 +112,7 @@ def build(runs: RunCache) -> None:
 
         Parameters:
             text: the sentence, in the language that the model reads (the embedded one reads English).
-            target: code of the language to translate into, such as fra or cmn.
+            target: code of the language to translate into, such as fra or cmn; empty is the model's own or first.
             beam_size: how many unfinished translations are kept while decoding, 1 (greedy) to 8.
             kind: encoder_self, decoder_self or cross.
             layer: layer, counted from 0.
@@ -129,4 +132,5 @@ def _told(fn: Any, *args: Any) -> dict[str, Any]:
     try:
         return fn(*args)
     except AtlasError as error:
-        raise gr.Error(error_text("en", error.code, error.params), print_exception=False) from None
+        variant = ".other" if fn is load_and_wait else ""
+        raise gr.Error(error_text("en", error.code, error.params, variant), print_exception=False) from None

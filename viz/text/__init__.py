@@ -29,9 +29,11 @@ def say(language: str, key: str, **params: object) -> str:
     return _HOLE.sub(lambda hole: str(params.get(hole[1], hole[0])), template)
 
 
-def error_text(language: str, code: str, params: Mapping[str, object]) -> str:
-    """The message for an error code of `model.errors`, or the general one for a code that this page does not know."""
+def error_text(language: str, code: str, params: Mapping[str, object], variant: str = "") -> str:
+    """The message for an error code of `model.errors`, or the general one for a code that this page does not know.
+
+    variant: such as ".other", for a message that differs where it is not about the embedded model, if it does."""
     table = LANGUAGES[known_language(language)]
-    key = f"error.{code}" if f"error.{code}" in table else "error.unexpected"
+    key = next((key for key in (f"error.{code}{variant}", f"error.{code}") if key in table), "error.unexpected")
     flat = {name: ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else value for name, value in params.items()}
     return say(language, key, **flat)
