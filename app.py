@@ -21,7 +21,7 @@ from model.pool import ModelPool
 from model.recording import load_run
 from model.translator import Translator
 from viz import page
-from viz.panels import api, positions, translate
+from viz.panels import api, heads, positions, translate
 from viz.runs import MAX_CACHE_BYTES, Request, Run, RunCache
 from viz.text import say
 
@@ -59,6 +59,8 @@ def build_app(
         with gr.Tabs(elem_id="tabs"):
             with gr.Tab(say("en", "tab.translate"), id="translate", elem_id="tab-translate"):
                 result = translate.build(runs, bridge)
+            with gr.Tab(say("en", "tab.heads"), id="heads", elem_id="tab-heads"):
+                heads.build()
             with gr.Tab(say("en", "tab.positions"), id="positions", elem_id="tab-positions"):
                 positions.build(runs, bridge, result)
         page.footer()

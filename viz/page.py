@@ -13,7 +13,23 @@ from viz.delivery import PlotlyDelivery, plotly_script_url
 from viz.text import LANGUAGES
 
 STATIC = Path(__file__).parent / "static"
-SCRIPTS = ("page.js", "controls.js", "plot.js", "models.js", "translate.js", "positions.js")
+SCRIPTS = (
+    "page.js",
+    "controls.js",
+    "plot.js",
+    "maps.js",
+    "heatmap.js",
+    "words.js",
+    "mosaic.js",
+    "heads.js",
+    "models.js",
+    "result.js",
+    "translate.js",
+    "positions.js",
+    "share.js",
+    "link.js",
+)
+STYLES = ("atlas.css", "map.css", "words.css", "heads.css", "share.css")
 FONTS = [
     "system-ui",
     "-apple-system",
@@ -61,7 +77,7 @@ def report_end(event: Any, name: str) -> None:
 
 def bridge() -> gr.HTML:
     """The hidden component through which the page's store reaches Python; its events are named in the script."""
-    script = "atlas.connect(props, trigger, ['translate', 'draw', 'positions', 'load_model'])"
+    script = "atlas.connect(props, trigger, ['translate', 'draw', 'maps', 'export', 'positions', 'load_model'])"
     return static_block("", script, "bridge", {}, visible="hidden")
 
 
@@ -80,7 +96,7 @@ def head() -> str:
     # "<" as an escape: no string of a table can end the script element.
     texts = json.dumps(LANGUAGES, ensure_ascii=False, default=dict).replace("<", "\\u003c")
     script = "\n".join((STATIC / name).read_text(encoding="utf-8") for name in SCRIPTS)
-    style = (STATIC / "atlas.css").read_text(encoding="utf-8")
+    style = "\n".join((STATIC / name).read_text(encoding="utf-8") for name in STYLES)
     return (
         f'<script data-plotly async src="{plotly_script_url()}"></script>'
         '<meta name="color-scheme" content="light dark">'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,12 @@ def test_the_same_keys_and_holes_in_both_languages() -> None:
     assert list(EN) == list(ZH)
     for key in EN:
         assert sorted(HOLES.findall(EN[key])) == sorted(HOLES.findall(ZH[key])), key
+
+
+def test_no_key_is_in_two_tables() -> None:
+    for language in ("en", "zh"):
+        tables = [module.TEXT for module in vars(import_module(f"viz.text.{language}")).values() if hasattr(module, "TEXT")]
+        assert len(tables) > 5 and sum(map(len, tables)) == len(LANGUAGES[language])
 
 
 def test_nothing_is_empty_and_chinese_is_chinese() -> None:

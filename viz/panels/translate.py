@@ -123,6 +123,7 @@ _RESULT = """
   <div class="progress" aria-hidden="true"></div>
 </section>
 """
+_SHARE = '<div class="share"></div>'
 _GIVEN_TOGGLE = """
 <button type="button" class="toggle" aria-expanded="false" aria-controls="given-area" data-t="given.summary"></button>
 """
@@ -139,6 +140,8 @@ _MAP_HEAD = """
   <h2 data-part="heading"></h2>
 </div>
 """
+_WORDS = '<section class="words-view" data-t-label="words.label"></section>'
+_STRIP = '<section class="heads-strip" data-t-label="heads.strip.label"></section>'
 _MAP_OPTIONS = """
 <div class="map-options">
   <div class="option"><span class="option-name" data-t="layer.label"></span>
@@ -185,16 +188,24 @@ def build(runs: RunCache, bridge: gr.HTML) -> gr.HTML:
         models.build(runs, bridge)
         message = static_block(_NOTICE, "atlas.complain = atlas.notice(element, props, watch, atlas.onProblem)", "notice", first_notice)
         result = static_block(_RESULT, "atlas.resultView(element, props, watch)", "result", result_value(recorded) if recorded else None)
+        static_block(_SHARE, "atlas.share?.(element)", "share")
         static_block(_GIVEN_TOGGLE, "atlas.givenToggle(element)", "given-toggle")
         with gr.Column(elem_id="given-area"):
             static_block('<p class="field-name" data-t="given.label"></p>', "atlas.applyText(element)", "given-label")
             given = gr.Textbox(label=say("en", "given.label"), show_label=False, container=False, lines=1, max_lines=4, elem_id="given")
             static_block(_GIVEN_BUTTONS, "atlas.givenView(element)", "given-buttons")
+    # All maps of the run, and a layer of a long sentence that was asked for: data only.
+    static_block("", "atlas.mapsValue?.(props, watch)", "maps", None, visible="hidden")
+    static_block("", "atlas.mapsChunk?.(props, watch)", "maps-chunk", None, visible="hidden")
     with gr.Column(elem_id="map-area"):
         static_block(_MAP_HEAD, "atlas.mapControls(element); atlas.mapWords(element)", "map-head")
-        picture = PlotlyView(first_map, label_key="map.label", elem_id="map")
-        static_block(_MAP_OPTIONS, "atlas.mapControls(element)", "map-options")
-        static_block(_MAP_FOOT, "atlas.mapWords(element)", "map-foot")
+        with gr.Column(elem_id="map-main"):
+            static_block(_WORDS, "atlas.wordsView?.(element)", "words-view")
+            picture = PlotlyView(first_map, label_key="map.label", elem_id="map")
+            static_block(_MAP_FOOT, "atlas.mapWords(element)", "map-foot")
+        with gr.Column(elem_id="map-side"):
+            static_block(_STRIP, "atlas.headsStrip?.(element)", "heads-strip")
+            static_block(_MAP_OPTIONS, "atlas.mapControls(element)", "map-options")
 
     def on_translate(text: str, own: str, store: dict) -> tuple[Any, Any, Any]:
         return answer(runs, text, own, store)

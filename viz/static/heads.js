@@ -1,0 +1,1 @@
+/* The Heads tab. */

@@ -1,0 +1,1 @@
+/* The heat map of the chosen map. */

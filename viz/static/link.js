@@ -1,0 +1,1 @@
+/* The whole state in the address of the page. */

@@ -1,0 +1,1 @@
+/* The translation: its words and their probabilities. */

@@ -1,0 +1,1 @@
+/* The words of the chosen map and their ribbons. */

@@ -1,0 +1,13 @@
+"""The page around the tabs."""
+
+TEXT = {
+    "page.title": "Attention Atlas",
+    "page.tagline": "Watch a Transformer translate, and see where it looks.",
+    "page.skip": "Skip to the sentence",
+    "header.language": "Language of this page",
+    "header.theme": "Switch between light and dark",
+    "tab.translate": "Translate",
+    "tab.heads": "Heads",
+    "tab.positions": "Positions",
+    "footer.model": "Everything here comes from a real pass of the loaded model.",
+}

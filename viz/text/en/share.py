@@ -1,0 +1,3 @@
+"""Links and exports."""
+
+TEXT: dict[str, str] = {}

@@ -1,0 +1,5 @@
+"""Translate: the words and their ribbons."""
+
+TEXT = {
+    "words.label": "Words",
+}

@@ -1,0 +1,8 @@
+"""Simplified Chinese. Glossary: attention 注意力, head 注意力头, encoder 编码器, decoder 解码器, cross-attention 交叉注意力,
+causal mask 因果掩码, positional encoding 位置编码, token 词元, layer 层."""
+
+from viz.text.zh import errors, heads, maps, models, page, positions, share, translate, words
+
+_TABLES = (page, translate, models, maps, words, heads, share, positions, errors)
+
+TEXT = {key: text for table in _TABLES for key, text in table.TEXT.items()}

@@ -1,0 +1,13 @@
+"""The page around the tabs."""
+
+TEXT = {
+    "page.title": "注意力图谱",
+    "page.tagline": "看 Transformer 怎样翻译，看它在看哪里。",
+    "page.skip": "跳到输入框",
+    "header.language": "页面语言",
+    "header.theme": "切换浅色与深色",
+    "tab.translate": "翻译",
+    "tab.heads": "注意力头",
+    "tab.positions": "位置编码",
+    "footer.model": "这里的一切都来自已加载模型的真实计算。",
+}

@@ -1,0 +1,35 @@
+"""Positions."""
+
+TEXT = {
+    "positions.question": "它怎么知道词的先后？",
+    "positions.lead": "注意力本身看不到顺序：把词打乱，得到的还是同样的权重，只是跟着打乱了。"
+    "所以要给每个词元加上一组固定的正弦和余弦，每个位置都不一样。",
+    "positions.length": "位置个数",
+    "positions.tokens": "用当前句子的词元给行命名",
+    "positions.row": "行：位置",
+    "positions.row.tokens": "行：句子的词元",
+    "positions.column": "列：维度",
+    "positions.axis.position": "位置",
+    "positions.hover.position": "位置",
+    "positions.hover.dimension": "维度",
+    "positions.hover.value": "值",
+    "positions.hover.wavelength": "波长",
+    "positions.sine": "正弦",
+    "positions.cosine": "余弦",
+    "positions.unit": "个位置",
+    "positions.wave": "第 {dimension} 维 · {function} · 波长 {wavelength}",
+    "positions.scale": "值",
+    "positions.pairs": "画哪几对维度",
+    "positions.pairs.help": "每一对是同一个角的正弦和余弦。",
+    "positions.pair": "{first} 和 {second}",
+    "positions.heatmap.label": "位置编码，位置 × 维度",
+    "positions.waves.label": "几个维度沿位置的波形",
+    "positions.heatmap.caption": "每一行是一个位置，每一列是一个维度。左边逐行变化很快，右边几乎不变：好像许多快慢不同的钟。",
+    "positions.heatmap.caption.halves": "每一行是一个位置，每一列是一个维度。左半边全是正弦，右半边全是余弦；两边都是越往右波长越长。",
+    "positions.waves.caption": "低维摆动快，用来分清相邻的位置；高维摆动慢，用来分清远近。",
+    "positions.layout.interleaved": "这个模型的排列方式：交错。正弦与余弦一维隔一维地轮流出现。",
+    "positions.layout.halves": "这个模型的排列方式：对半。先放全部正弦，再放全部余弦；数字相同，次序不同。",
+    "positions.more": "波长按等比从 2π 增长到将近 10000·2π。这张表从不训练。它直接加在词嵌入上，而词嵌入先乘以 √d_model，免得词义被位置淹没。"
+    "由于同一个角的正弦和余弦成对出现，移动 k 个位置在句子的任何地方都是同一个旋转。",
+    "positions.missing": "没有加载模型，所以没有可以显示的表。",
+}
