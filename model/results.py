@@ -48,6 +48,18 @@ class Translation:
                 raise ValueError(f"{len(getattr(self, name))} {name} for {len(self.tgt_ids)} target ids")
 
 
+@dataclass(frozen=True)
+class RunnerUps:
+    """What else the model held likely at one target position.
+
+    rank    of the token that stands there: 1 is the likeliest, 2 the next
+    others  the likeliest other tokens with their probabilities, best first; those the model may never write are not among them
+    """
+
+    rank: int
+    others: tuple[tuple[str, float], ...]
+
+
 @dataclass(frozen=True, eq=False)
 class AttentionTrace:
     """Every attention weight of one pass, float32, read-only, [layer, head, query, key], with the tokens of its rows and columns.

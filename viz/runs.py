@@ -10,19 +10,30 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from cachetools import LRUCache
 
+from model.analysis.roles import head_roles
+from model.analysis.rollout import rollout
 from model.catalogue import EMBEDDED, MAX_SOURCE
 from model.errors import AtlasError, InvalidSettingError, ModelNotLoadedError
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from model.analysis.profile import HeadProfile
+    from model.analysis.roles import HeadRole
     from model.best_heads import BestHeads
+    from model.hooks import AttentionKind
     from model.pool import ModelPool
+    from model.results import RunnerUps
     from model.translator import AttentionTrace, Translation, Translator
 
 MAX_CACHE_BYTES = 256 * 2**20
+ROLE_BYTES = 1500  # about what a HeadRole takes in memory
+TOKEN_BYTES = 1000  # and the runner-ups of a token
 BEAM_SIZES = (1, 2, 4, 8)
 
 try:  # On a Hugging Face ZeroGPU Space the GPU exists only inside a function that is marked so.
@@ -79,11 +90,14 @@ class Request:
         return asdict(self)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Run:
     """One pass of a model: translation, its maps, the seconds both took on this server, and the model's commit if it is of the hub.
 
     best_heads: "predicted" and "read" (how rows are named) -> (layer, head) of the model's cross-attention; nothing if not measured.
+    norms: norm-weighted attention by kind, all heads of a layer together, float32 [layer, query, key], rows sum to 1; None if not measured.
+    runner_ups: for each target token, what else was likely; none if not measured.
+    profile: what the model's heads do over many sentences; None if not measured.
     """
 
     request: Request
@@ -92,6 +106,9 @@ class Run:
     seconds: float
     revision: str | None = None
     best_heads: BestHeads = field(default_factory=dict)
+    norms: Mapping[AttentionKind, np.ndarray] | None = None
+    runner_ups: tuple[RunnerUps, ...] = ()
+    profile: HeadProfile | None = None
 
     @property
     def badge(self) -> str:
@@ -100,11 +117,25 @@ class Run:
             return "recorded"
         return "live" if self.request.given is None else "given"
 
+    @cached_property
+    def rollout(self) -> Mapping[AttentionKind, np.ndarray]:
+        """Attention rollout by kind, float32 [layer, query, key], rows sum to 1 (see `model.analysis.rollout`)."""
+        found = rollout(self.trace)
+        return {"encoder_self": found.encoder_self, "decoder_self": found.decoder_self, "cross": found.cross}
+
+    @cached_property
+    def roles(self) -> tuple[HeadRole, ...]:
+        """What each head does in this sentence, by kind, layer and head (see `model.analysis.roles`)."""
+        return head_roles(self.trace)
+
     @property
     def num_bytes(self) -> int:
-        """Bytes of the three maps, and a round sum for everything else."""
+        """Bytes of all maps, rollout and roles included whether computed yet or not, and a round sum for everything else."""
         maps = (self.trace.encoder_self_attention, self.trace.decoder_self_attention, self.trace.cross_attention)
-        return sum(each.nbytes for each in maps) + 4096
+        per_head = sum(each.nbytes for each in maps)
+        per_layer = sum(each.nbytes // each.shape[1] for each in maps) * (1 if self.norms is None else 2)
+        roles = ROLE_BYTES * sum(each.shape[0] * each.shape[1] for each in maps)
+        return per_head + per_layer + roles + TOKEN_BYTES * len(self.runner_ups) + 4096
 
 
 class RunCache:

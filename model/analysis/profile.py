@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from model.analysis.roles import ROLES, THRESHOLD, HeadRole, RoleTally
 from model.errors import EmptyTextError, TextTooLongError, UnusableTextError
@@ -16,6 +17,14 @@ DECIMALS = 4
 
 # (text, target language, its translation if one is given, or else None)
 Sentence = tuple[str, str, str | None]
+
+
+@dataclass(frozen=True)
+class HeadProfile:
+    """What the heads of a model do over many sentences, by kind, layer and head."""
+
+    sentences: int
+    heads: tuple[HeadRole, ...]
 
 
 def profile_heads(translator: Translator, sentences: Iterable[Sentence]) -> dict[str, object]:

@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import unescape
 
 WORD_START = "\u2581"  # SentencePiece writes the space before a word as this block
 SPACE = "␣"
@@ -61,6 +62,11 @@ class Label:
         """What hover shows: the piece as the model has it ("▁Je"); for a special token its name first ("⟨start⟩ <s>")."""
         return f"{self.full} {self.piece}".strip() if self.special else self.piece or self.full
 
+    @property
+    def text(self) -> str:
+        """`full` unescaped, for what reads no markup: a text node, a canvas."""
+        return unescape(self.full)
+
 
 def token_label(token: str, texts: LabelTexts | None = None, max_width: float = 8.0) -> Label:
     """Label of one token; `max_width` in ems is where `short` is cut."""
@@ -76,6 +82,13 @@ def token_label(token: str, texts: LabelTexts | None = None, max_width: float = 
         width=text_width(short),
         special=name is not None and token != "",
     )
+
+
+def plain_label(text: str, max_width: float = 8.0) -> Label:
+    """Label of text that is no token, such as a whole word: it never names a special token, and a block in it is a space."""
+    shown = _visible(text)
+    short = _shorten(shown, max_width)
+    return Label(text, escape(_isolate(short)), escape(_isolate(shown)), "", text_width(short))
 
 
 def token_labels(tokens: Sequence[str | Label], texts: LabelTexts | None = None, max_width: float = 8.0) -> tuple[Label, ...]:

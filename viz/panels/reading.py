@@ -6,12 +6,18 @@ import math
 import re
 import unicodedata
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from model.analysis.measures import is_special
 from viz.panels.choice import KINDS, maps_of
 from viz.runs import Run
 
+if TYPE_CHECKING:
+    from model.results import RunnerUps
+
 SPACE = "▁"  # SentencePiece writes a space before a word as this character
 SPECIALS = ("<s>", "</s>", "<pad>", "<unk>")
+LONE_SPACE = "␣"
 
 # Byte pieces of one character read "😀 1/4", "😀 2/4", ...: pieces hold no spaces, so this cannot be anything else.
 _BYTE_PIECE = re.compile(r"(.+) (\d+)/(\d+)")
@@ -28,6 +34,10 @@ def _joins(token: str, previous: str) -> bool:
     return all(map(_is_wordlike, parts)) and not any(map(_is_ideographic, parts))
 
 
+def _stands_alone(token: str) -> bool:
+    return token in SPECIALS or is_special(token)
+
+
 def _is_wordlike(text: str) -> bool:
     """Letters, digits, and what stands inside words, as in "l'argent" and "peut-être"; also nothing (a lone space)."""
     return all(char in "'’-" or unicodedata.category(char)[0] in "LMN" for char in text)
@@ -38,42 +48,74 @@ def _is_ideographic(text: str) -> bool:
     return any("぀" <= char <= "ヿ" or "㐀" <= char <= "鿿" or "豈" <= char <= "﫿" or char >= "\U00020000" for char in text)
 
 
-def words(tokens: Sequence[str], log_probs: Sequence[float]) -> list[dict[str, object]]:
+def _is_space(token: str) -> bool:
+    """Whether a piece is only a space, before the word it belongs to."""
+    return not token.replace(SPACE, "")
+
+
+def word_spans(tokens: Sequence[str]) -> tuple[tuple[int, int], ...]:
+    """Tokens joined to words for reading: (start, stop) of each word. The spans cover every position, in order.
+
+    A piece that is only a space belongs to the word after it; before a special token and at the end, to the word before.
+    A special token stands alone.
+    """
+    starts: list[int] = []
+    space: int | None = None  # where the spaces before the next word begin
+    previous = ""
+    for position, token in enumerate(tokens):
+        if _is_space(token):
+            space = position if space is None else space
+        elif space is not None and _stands_alone(token):
+            if not starts or _stands_alone(tokens[starts[-1]]):  # no word to belong to
+                starts.append(space)
+            starts.append(position)
+            space = None
+        elif space is not None or not starts or not _joins(token, previous):
+            starts.append(position if space is None else space)
+            space = None
+        previous = token
+    if space is not None and (not starts or _stands_alone(tokens[starts[-1]])):
+        starts.append(space)
+    return tuple(zip(starts, [*starts[1:], len(tokens)], strict=True))
+
+
+def word_text(tokens: Sequence[str]) -> str:
+    """The tokens of one word as it is read: the byte pieces of one character as that character, and without its space."""
+    shown = []
+    for token in tokens:
+        byte = _BYTE_PIECE.fullmatch(token)
+        if byte is None or byte[2] == "1":
+            shown.append((byte[1] if byte else token).replace(SPACE, ""))
+    return "".join(shown)
+
+
+def words(
+    tokens: Sequence[str], log_probs: Sequence[float], runner_ups: Sequence[RunnerUps] | None = None
+) -> list[dict[str, object]]:
     """Tokens joined to words for reading; a word's probability is the product of its pieces'.
 
     Each word: text, probability, spaced (a space stands before it), special (the end token), mark (punctuation only),
-    pieces [{token, probability}]. The product of all words' probabilities is that of the translation.
+    pieces [{token, probability}, and where runner_ups are given others [[token, probability], ...] and rank].
+    The product of all words' probabilities is that of the translation.
     """
+    pieces = [
+        {"token": token, "probability": math.exp(min(0.0, log_prob))} for token, log_prob in zip(tokens, log_probs, strict=True)
+    ]
+    for piece, beside in zip(pieces, runner_ups or (), strict=bool(runner_ups)):
+        piece |= {"others": [list(other) for other in beside.others], "rank": beside.rank}
     out: list[dict[str, object]] = []
-    previous = ""
-    spaces: list[dict[str, object]] = []  # pieces that are only a space, before the word they belong to
-    for token, log_prob in zip(tokens, log_probs, strict=True):
-        byte = _BYTE_PIECE.fullmatch(token)
-        shown = (byte[1] if byte else token).replace(SPACE, "")
-        probability = math.exp(min(0.0, log_prob))
-        piece = {"token": token, "probability": probability}
-        if not shown:
-            spaces.append(piece)
-        elif out and not spaces and _joins(token, previous):
-            word = out[-1]
-            word["text"] += "" if byte else shown
-            word["probability"] *= probability
-            word["pieces"].append(piece)
-        else:
-            word = {
-                "text": shown,
-                "probability": math.prod(space["probability"] for space in spaces) * probability,
-                "spaced": bool(out) and (bool(spaces) or token.startswith(SPACE)),
-                "special": token in SPECIALS,
-                "mark": not any(unicodedata.category(char)[0] in "LMNS" for char in shown),
-                "pieces": [*spaces, piece],
+    for start, stop in word_spans(tokens):
+        text = word_text(tokens[start:stop])
+        out.append(
+            {
+                "text": text or LONE_SPACE,
+                "probability": math.prod(piece["probability"] for piece in pieces[start:stop]),
+                "spaced": start > 0 and tokens[start].startswith(SPACE),
+                "special": tokens[start] in SPECIALS,
+                "mark": not any(unicodedata.category(char)[0] in "LMNS" for char in text),
+                "pieces": pieces[start:stop],
             }
-            out.append(word)
-            spaces = []
-        previous = token
-    if spaces and out:  # a translation cut off after a space
-        out[-1]["probability"] *= math.prod(space["probability"] for space in spaces)
-        out[-1]["pieces"] += spaces
+        )
     return out
 
 
@@ -91,7 +133,7 @@ def result_value(run: Run) -> dict[str, object]:
         "badge": run.badge,
         "revision": run.revision,
         "text": translation.text,
-        "words": words(translation.tgt_out_tokens, translation.token_log_probs),
+        "words": words(translation.tgt_out_tokens, translation.token_log_probs, run.runner_ups),
         "log_prob": float(sum(translation.token_log_probs)),
         "finished": bool(translation.finished),
         "seconds": round(run.seconds, 3),
