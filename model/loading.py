@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from model.analysis.profile import read_profile
 from model.best_heads import read_best_heads
 from model.catalogue import ModelEntry, find_model, find_offered
 from model.checkpoint import load_checkpoint
@@ -62,7 +63,7 @@ def _load(
             loaded = load_marian(folder, config, device)
             return Translator(loaded.model, tokenizer, entry.name, commit, None, config.generation, loaded.warnings)
         model, tokenizer = load_checkpoint(folder, device), Tokenizer(folder / TOKENIZER_FILE)
-        return Translator(model, tokenizer, entry.name, commit, read_best_heads(folder))
+        return Translator(model, tokenizer, entry.name, commit, read_best_heads(folder), profile=read_profile(folder))
     except (MemoryError, RuntimeError, OSError) as error:
         if not ran_out_of_memory(error):
             raise

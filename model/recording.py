@@ -10,43 +10,66 @@ from pathlib import Path
 import numpy as np
 
 from model.errors import CheckpointCorruptError, CheckpointMissingError
-from model.results import MAPS, AttentionTrace, Translation
+from model.results import MAPS, NORM_KINDS, AttentionTrace, Examination, RunnerUps, Translation
 
-FORMAT = "attention-atlas-run-1"
+FORMAT = "attention-atlas-run-2"
+FORMATS = ("attention-atlas-run-1", FORMAT)  # the first has neither norms nor runner-ups
 
 
-def save_run(path: str | Path, translation: Translation, trace: AttentionTrace) -> None:
+def save_run(path: str | Path, translation: Translation, examination: Examination) -> None:
     """Writes the run, compressed; a file that is there is replaced as a whole or not at all. Loading gives equal values back.
 
     Raises ValueError if the maps are those of another translation.
     """
     path = Path(path)
-    _check_pair(translation, trace)
+    _check_pair(translation, examination.trace)
     # Strings go in as UTF-8 bytes of JSON: numpy would pickle them, or pad them to one width.
-    text = json.dumps({"format": FORMAT, **asdict(translation)}, ensure_ascii=False)
-    arrays = {name: getattr(trace, name) for name in MAPS}
+    values = {"format": FORMAT, **asdict(translation), "runner_ups": [asdict(each) for each in examination.runner_ups]}
+    arrays = {name: getattr(examination.trace, name) for name in MAPS}
+    arrays |= {_norm_name(kind): norms for kind, norms in (examination.norms or {}).items()}
     unfinished = path.with_name(path.name + ".part")
     with unfinished.open("wb") as file:
-        np.savez_compressed(file, translation=np.frombuffer(text.encode("utf-8"), dtype=np.uint8), **arrays)
+        text = np.frombuffer(json.dumps(values, ensure_ascii=False).encode("utf-8"), dtype=np.uint8)
+        np.savez_compressed(file, translation=text, **arrays)
     os.replace(unfinished, path)
 
 
 def load_run(path: str | Path) -> tuple[Translation, AttentionTrace]:
-    """Reads and checks a run. Raises CheckpointMissingError, or CheckpointCorruptError for one that is damaged or holds something else."""
+    """Reads and checks a run, its maps alone. Raises the errors of `load_examination`."""
+    translation, examination = load_examination(path)
+    return translation, examination.trace
+
+
+def load_examination(path: str | Path) -> tuple[Translation, Examination]:
+    """Reads and checks a run with all that was recorded; norms and runner-ups are absent from old files.
+
+    Raises CheckpointMissingError, or CheckpointCorruptError for a file that is damaged or holds something else.
+    """
     path = Path(path)
     try:
         with np.load(path, allow_pickle=False) as file:
             values = json.loads(bytes(file["translation"]).decode("utf-8"))
             arrays = {name: file[name] for name in MAPS}
-        if values.pop("format") != FORMAT:
-            raise ValueError(f"its format is not {FORMAT!r}")
+            norms = {kind: file[_norm_name(kind)] for kind in NORM_KINDS if _norm_name(kind) in file.files}
+        if values.pop("format") not in FORMATS:
+            raise ValueError(f"its format is none of {FORMATS}")
+        runner_ups = tuple(_runner_ups(**each) for each in values.pop("runner_ups", ()))
         translation = Translation(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
         trace = AttentionTrace(**arrays, **{name: getattr(translation, name) for name in _TOKEN_FIELDS})
+        examination = Examination(trace, norms or None, runner_ups)
     except FileNotFoundError:
         raise CheckpointMissingError(path.name) from None
     except Exception as error:  # a damaged archive makes zipfile, its decompressors, numpy and json raise nearly anything
         raise CheckpointCorruptError(path.name, "it is damaged or no recorded run") from error
-    return translation, trace
+    return translation, examination
+
+
+def _norm_name(kind: str) -> str:
+    return f"{kind}_norms"
+
+
+def _runner_ups(rank: int, others: list[list]) -> RunnerUps:
+    return RunnerUps(int(rank), tuple((str(token), float(probability)) for token, probability in others))
 
 
 _TOKEN_FIELDS = tuple(field.name for field in fields(AttentionTrace) if field.name not in MAPS)

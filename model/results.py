@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 ROW_SUM_TOLERANCE = 1e-4
 MAPS = ("encoder_self_attention", "decoder_self_attention", "cross_attention")
+NORM_KINDS = ("encoder_self", "decoder_self", "cross")  # of MAPS, in the same order
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,40 @@ class AttentionTrace:
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name}={getattr(self, name).shape}" for name in MAPS)
         return f"AttentionTrace({shapes})"
+
+
+@dataclass(frozen=True, eq=False)
+class Examination:
+    """All that one teacher-forced pass over a translation shows.
+
+    trace       every attention weight
+    norms       by kind of attention, float32, read-only, [layer, query, key]: norm-weighted attention of all heads of a layer together,
+                each row as shares of its sum (`model.analysis.norms`); None if it was not measured
+    runner_ups  what else was likely, one for each target token; empty if it was not measured
+
+    Raises ValueError for norms of other sizes than the trace has, or for runner-ups of another number of tokens.
+    """
+
+    trace: AttentionTrace
+    norms: Mapping[str, np.ndarray] | None = None
+    runner_ups: tuple[RunnerUps, ...] = ()
+
+    def __post_init__(self) -> None:
+        tgt_len = len(self.trace.tgt_out_tokens)
+        if len(self.runner_ups) not in (0, tgt_len):
+            raise ValueError(f"runner-ups of {len(self.runner_ups)} tokens for {tgt_len} target tokens")
+        if self.norms is None:
+            return
+        checked = {}
+        for kind, weights in zip(NORM_KINDS, (getattr(self.trace, name) for name in MAPS), strict=True):
+            norms = np.asarray(self.norms[kind]).view()
+            if norms.dtype != np.float32 or norms.shape != (len(weights), *weights.shape[2:]):
+                raise ValueError(f"norms of {kind} are {norms.dtype} {norms.shape}, the weights have shape {weights.shape}")
+            if not np.all(np.isfinite(norms)) or np.any(norms < 0):
+                raise ValueError(f"norms of {kind} are negative or not finite")
+            norms.flags.writeable = False
+            checked[kind] = norms
+        object.__setattr__(self, "norms", checked)
 
 
 def _check_rows(name: str, weights: np.ndarray) -> None:

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from model.analysis.norms import recorded_norms, shares
 from model.beam import beam_search
 from model.best_heads import BestHeads
 from model.catalogue import language_pair, preferred_target
@@ -25,7 +27,7 @@ from model.decoding import (
     masked_log_softmax,
 )
 from model.errors import CheckpointCorruptError, InvalidSettingError
-from model.hooks import AttentionKind, AttentionRecorder, attention_hook
+from model.hooks import ATTENTION_KINDS, AttentionRecorder, ValueRecorder, attention_hook, value_hook
 from model.marian.config import GenerationDefaults
 from model.marian.generation import max_new_tokens as marian_limit
 from model.marian.generation import search_rules
@@ -33,17 +35,21 @@ from model.marian.tokenizer import MarianTokenizer
 from model.marian.vocabulary import VOCAB_FILE
 from model.marian.weights import LoadWarning
 from model.repetition import MAX_REPEATS
-from model.results import AttentionTrace, Translation
+from model.results import AttentionTrace, Examination, RunnerUps, Translation
+from model.runner_ups import find_runner_ups
 from model.sampling import greedy_search, sample
 from model.tokenizer import TOKENIZER_FILE, Tokenizer
 from model.transformer import Transformer
+
+if TYPE_CHECKING:
+    from model.analysis.profile import HeadProfile
 
 START = "<s>"
 
 # A small model of little data loops on what it has never seen; Marian's are decoded by their own rules alone.
 EMBEDDED_RULES = replace(OWN_RULES, max_repeats=MAX_REPEATS)
 
-__all__ = ["AttentionTrace", "DecodingStep", "Translation", "Translator"]
+__all__ = ["AttentionTrace", "DecodingStep", "Examination", "Translation", "Translator"]
 
 
 class Translator:
@@ -51,6 +57,7 @@ class Translator:
 
     revision: the commit that the files are of, if they came from the hub. best_heads: see `model.best_heads`; nothing if not measured.
     generation: how a Marian checkpoint wants to be decoded. warnings: what its user should know of it.
+    profile: what its heads do over many sentences; None if not measured.
     Raises CheckpointCorruptError if model and tokenizer do not belong together.
     """
 
@@ -63,6 +70,7 @@ class Translator:
         best_heads: BestHeads | None = None,
         generation: GenerationDefaults | None = None,
         warnings: tuple[LoadWarning, ...] = (),
+        profile: HeadProfile | None = None,
     ) -> None:
         _check_fit(model.config, tokenizer, is_marian=generation is not None)
         self._model = model.eval()
@@ -73,6 +81,7 @@ class Translator:
         self.best_heads = best_heads or {}
         self.generation = generation
         self.warnings = warnings
+        self.profile = profile
         self._rules = EMBEDDED_RULES if generation is None else search_rules(generation)
         # A Marian model may have rows to spare, for which there is no token.
         spare_ids = range(tokenizer.target_vocab_size, model.config.decoder.vocab_size)
@@ -196,8 +205,7 @@ class Translator:
         src_ids = self.tokenizer.encode_source(text, target, limit=self.config.max_len)
         tgt_ids = self.tokenizer.encode_target(translation, limit=self.config.max_len)
         with torch.inference_mode():
-            logits = self._model.project(self._teacher_forced(src_ids, tgt_ids))[0]  # [T, V]
-            log_probs = masked_log_softmax(logits, self._banned_ids, self._rules.renormalize)
+            log_probs = self._log_probs(self._teacher_forced(src_ids, tgt_ids)[0])  # [T, V]
             token_log_probs = log_probs.gather(1, self._tensor(tgt_ids)[:, None])[:, 0].tolist()
         hypothesis = Hypothesis(tuple(tgt_ids), tuple(token_log_probs), hypothesis_score(token_log_probs, 1.0), True, (0,) * len(tgt_ids))
         return self._translation(self.tokenizer.decode(src_ids, side="source"), target, src_ids, hypothesis, forced=True)
@@ -208,23 +216,24 @@ class Translator:
 
         Raises InvalidSettingError for anything but a translation, or one of a model with another vocabulary or more positions.
         """
-        if not isinstance(translation, Translation):
-            raise InvalidSettingError("translation", type(translation).__name__, "what translate() or force() returned")
         self._check_ids(translation)
         with torch.inference_mode(), attention_hook(AttentionRecorder()) as recorder:
             self._teacher_forced(translation.src_ids, translation.tgt_ids)
+        return _trace(recorder, translation)
 
-        def maps(kind: AttentionKind) -> np.ndarray:
-            return recorder.stack(kind)[:, 0].float().cpu().numpy()  # [L, H, T, S]
-
-        return AttentionTrace(
-            maps("encoder_self"),
-            maps("decoder_self"),
-            maps("cross"),
-            translation.src_tokens,
-            translation.tgt_in_tokens,
-            translation.tgt_out_tokens,
-        )
+    def examine(self, translation: Translation) -> Examination:
+        """`trace`, and of the same pass norm-weighted attention and what else was likely at each target position: the five likeliest
+        other tokens, by the probabilities that `token_log_probs` are the logarithms of. Raises the errors of `trace`.
+        """
+        self._check_ids(translation)
+        with torch.inference_mode():
+            with attention_hook(AttentionRecorder()) as recorder, value_hook(ValueRecorder()) as values:
+                states = self._teacher_forced(translation.src_ids, translation.tgt_ids)[0]  # [T, D]
+            runner_ups = find_runner_ups(states, translation.tgt_ids, self._log_probs, lambda i: self.tokenizer.tokens([i])[0])
+        if self._ends_by_rule(translation):
+            runner_ups = (*runner_ups[:-1], RunnerUps(1, ()))
+        norms = recorded_norms(self._model, recorder, values).layers
+        return Examination(_trace(recorder, translation), {kind: shares(norms[kind]) for kind in norms}, runner_ups)
 
     def positional_encoding(self, length: int) -> np.ndarray:
         """The first `length` rows of the model's own table, float32 [length, d_model].
@@ -273,6 +282,15 @@ class Translator:
         memory = self._model.encode(self._tensor(src_ids)[None])
         return self._model.decode(self._tensor([self.config.bos_id, *tgt_ids[:-1]])[None], memory)
 
+    def _log_probs(self, states: torch.Tensor) -> torch.Tensor:
+        """States [..., D] of the decoder to the model's log-probabilities [..., V], as decoding has them."""
+        return masked_log_softmax(self._model.project(states), self._banned_ids, self._rules.renormalize)
+
+    def _ends_by_rule(self, translation: Translation) -> bool:
+        """Whether the last token stands there by a rule at the length limit, with probability one (see SearchRules)."""
+        last_id, last_log_prob = self._rules.forced_last_id, translation.token_log_probs[-1]
+        return last_id is not None and not translation.forced and translation.tgt_ids[-1] == last_id and last_log_prob == 0.0
+
     def _translation(self, source_text: str, target: str, src_ids: list[int], hypothesis: Hypothesis, forced: bool) -> Translation:
         tgt_ids = hypothesis.token_ids
         # What starts the target is called "<s>" here, also where a checkpoint uses its padding for that, as Marian's do. The rest is named
@@ -297,12 +315,19 @@ class Translator:
         return torch.tensor(list(ids), dtype=torch.long, device=self._device)
 
     def _check_ids(self, translation: Translation) -> None:
+        if not isinstance(translation, Translation):
+            raise InvalidSettingError("translation", type(translation).__name__, "what translate() or force() returned")
         for name, stack in (("src_ids", self.config.encoder), ("tgt_ids", self.config.decoder)):
             ids = getattr(translation, name)
             if not 1 <= len(ids) <= self.config.max_len:
                 raise InvalidSettingError(name, f"{len(ids)} tokens", f"1 to {self.config.max_len} tokens, as this model has positions")
             if not all(0 <= i < stack.vocab_size for i in ids):
                 raise InvalidSettingError(name, "an id beyond the vocabulary", "a translation that this model made")
+
+
+def _trace(recorder: AttentionRecorder, translation: Translation) -> AttentionTrace:
+    maps = (recorder.stack(kind)[:, 0].float().cpu().numpy() for kind in ATTENTION_KINDS)  # [L, H, T, S]
+    return AttentionTrace(*maps, translation.src_tokens, translation.tgt_in_tokens, translation.tgt_out_tokens)
 
 
 def _check_fit(config: TransformerConfig, tokenizer: Tokenizer | MarianTokenizer, is_marian: bool) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from model.best_heads import BestHeads
     from model.hooks import AttentionKind
     from model.pool import ModelPool
-    from model.results import RunnerUps
+    from model.results import Examination, RunnerUps
     from model.translator import AttentionTrace, Translation, Translator
 
 MAX_CACHE_BYTES = 256 * 2**20
@@ -109,6 +109,21 @@ class Run:
     norms: Mapping[AttentionKind, np.ndarray] | None = None
     runner_ups: tuple[RunnerUps, ...] = ()
     profile: HeadProfile | None = None
+
+    @classmethod
+    def of(
+        cls,
+        request: Request,
+        translation: Translation,
+        examination: Examination,
+        seconds: float = 0.0,
+        revision: str | None = None,
+        best_heads: BestHeads | None = None,
+        profile: HeadProfile | None = None,
+    ) -> Run:
+        """A translation with all that one pass over it shows."""
+        found = examination
+        return cls(request, translation, found.trace, seconds, revision, best_heads or {}, found.norms, found.runner_ups, profile)
 
     @property
     def badge(self) -> str:
@@ -204,5 +219,6 @@ class RunCache:
             translation = translator.translate(request.text, request.target, request.beam_size)
         else:
             translation = translator.force(request.text, request.given, request.target)
-        trace = translator.trace(translation)
-        return Run(request, translation, trace, time.perf_counter() - start, translator.revision, translator.best_heads)
+        examination = translator.examine(translation)
+        seconds = time.perf_counter() - start
+        return Run.of(request, translation, examination, seconds, translator.revision, translator.best_heads, translator.profile)

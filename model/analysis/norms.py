@@ -46,7 +46,12 @@ def norm_weighted(model: Transformer, src_ids: Sequence[int], tgt_in_ids: Sequen
     src, tgt = (torch.tensor([list(ids)], dtype=torch.long, device=device) for ids in (src_ids, tgt_in_ids))
     with torch.inference_mode(), attention_hook(AttentionRecorder()) as weights, value_hook(ValueRecorder()) as values:
         model.decode(tgt, model.encode(src))
-        found = {site: _of_site(weights.weights[site], values.values[site], out) for site, out in _output_weights(model).items()}
+    return recorded_norms(model, weights, values)
+
+
+def recorded_norms(model: Transformer, weights: AttentionRecorder, values: ValueRecorder) -> NormWeights:
+    """Of a pass over one sentence that was recorded already. Raises KeyError if a layer was not."""
+    found = {site: _of_site(weights.weights[site], values.values[site], out) for site, out in _output_weights(model).items()}
 
     def stack(kind: AttentionKind, part: int) -> np.ndarray:
         sites = sorted((site for site in found if site.kind == kind), key=lambda site: site.layer)
@@ -63,10 +68,11 @@ def weighted_norms(attn_weights: np.ndarray, values: np.ndarray, out_weight: np.
     attn_weights = attn_weights.astype(np.float64)
     transformed = np.matmul(values.astype(np.float64), out_weight.astype(np.float64))  # f_h(x_j), [H, K, D]
     heads = attn_weights * np.linalg.norm(transformed, axis=-1)[:, None, :]
-    # ||sum_h a_h f_h||^2 = sum_hg a_h a_g f_h . f_g, so that [Q, K, D] is never built
-    products = np.einsum("hkd,gkd->khg", transformed, transformed)
-    squares = (attn_weights * np.einsum("khg,gqk->hqk", products, attn_weights)).sum(axis=0)
-    return heads, np.sqrt(np.maximum(squares, 0.0))
+    # ||sum_h a_h f_h||^2 = sum_hg a_h a_g f_h . f_g, so that [Q, K, D] is never built; key by key, as products of matrices
+    by_key, weights_by_key = transformed.swapaxes(0, 1), np.ascontiguousarray(attn_weights.transpose(2, 0, 1))  # [K, H, D], [K, H, Q]
+    products = by_key @ by_key.swapaxes(1, 2)  # [K, H, H]
+    squares = (weights_by_key * (products @ weights_by_key)).sum(axis=1)  # [K, Q]
+    return heads, np.sqrt(np.maximum(squares.T, 0.0))
 
 
 def shares(norms: np.ndarray) -> np.ndarray:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from model.analysis.roles import ROLES, THRESHOLD, HeadRole, RoleTally
-from model.errors import EmptyTextError, TextTooLongError, UnusableTextError
+from model.checkpoint import read_json
+from model.errors import AtlasError, CheckpointMissingError, EmptyTextError, TextTooLongError, UnusableTextError
 from model.hooks import ATTENTION_KINDS
-from model.translator import Translator
+
+if TYPE_CHECKING:
+    from model.translator import Translator
+
+log = logging.getLogger(__name__)
 
 PROFILE_FILE = "heads.json"
 FORMAT = "attention-atlas-heads-1"
@@ -92,6 +100,23 @@ def heads_of(profile: Mapping[str, object]) -> tuple[HeadRole, ...]:
         if head.kind not in ATTENTION_KINDS or head.role not in ROLES or set(head.measures) != set(head.rows):
             raise ValueError(f"no profile of heads: {head}")
     return heads
+
+
+def read_profile(folder: Path) -> HeadProfile | None:
+    """The profile that an export stored in `folder`; None where there is none. What is damaged counts as none, and the log says so: views
+    compare a sentence with it, no result depends on it.
+    """
+    try:
+        values = read_json(folder, PROFILE_FILE)
+        sentences = values["sentences"]
+        if isinstance(sentences, bool) or not isinstance(sentences, int) or sentences < 1:
+            raise ValueError(f"of {sentences!r} sentences")
+        return HeadProfile(sentences, heads_of(values))
+    except CheckpointMissingError:
+        return None
+    except (AtlasError, KeyError, TypeError, ValueError, AttributeError) as error:
+        log.warning("%s is damaged, so there is no profile of the heads: %s", PROFILE_FILE, error)
+        return None
 
 
 def _rounded(value: float | None) -> float | None:

@@ -162,11 +162,11 @@ def build(run: Path, data: Path, out: Path, average: int, recipe: Sequence[str] 
 
 
 def record_example(out: Path) -> None:
-    """Translates the worked example and stores the run with all its maps: the page's first picture."""
+    """Translates the worked example and stores the run with all that the page shows of it: the page's first picture."""
     translator = load_translator(out, "cpu")
     target = EXAMPLE_TARGET if EXAMPLE_TARGET in translator.targets else translator.targets[0]
     translation = translator.translate(EXAMPLE_TEXT, target)
-    save_run(out / EXAMPLE_FILE, translation, translator.trace(translation))
+    save_run(out / EXAMPLE_FILE, translation, translator.examine(translation))
 
 
 def write_card(out: Path) -> None:

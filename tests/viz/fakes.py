@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
+from model.analysis.profile import HeadProfile
 from model.config import StackSizes
 from model.errors import EmptyTextError, TextTooLongError, UnknownRepositoryError, UnknownTargetError, UnusableTextError
 from model.marian.weights import LoadWarning
-from model.results import AttentionTrace, Translation
+from model.results import NORM_KINDS, AttentionTrace, Examination, RunnerUps, Translation
 from viz.runs import Request, Run
 
 ENCODER = (3, 4)  # layers, heads
@@ -68,6 +70,7 @@ class FakeTranslator:
     num_bytes = 1000
     warnings: tuple[LoadWarning, ...] = ()
     best_heads: dict[str, tuple[int, int]] = {}
+    profile: HeadProfile | None = None
     known = KNOWN
 
     def __init__(self) -> None:
@@ -99,6 +102,23 @@ class FakeTranslator:
             translation.tgt_in_tokens,
             translation.tgt_out_tokens,
         )
+
+    def examine(self, translation: Translation) -> Examination:
+        """The trace; norms that are no mean of it, with repeated tokens and all; every third token was only the second likeliest."""
+        trace = self.trace(translation)
+        s, t = len(trace.src_tokens), len(trace.tgt_out_tokens)
+        seed = sum(map(ord, translation.text)) + s + 3
+        sizes = (("encoder", s, s, False), ("decoder", t, t, True), ("decoder", t, s, False))
+        norms = {
+            kind: weights(self._sizes(side)[0], 1, queries, keys, seed + i, causal)[:, 0]
+            for i, (kind, (side, queries, keys, causal)) in enumerate(zip(NORM_KINDS, sizes, strict=True))
+        }
+        probabilities = [math.exp(log_prob) for log_prob in translation.token_log_probs]
+        runner_ups = tuple(
+            RunnerUps(1 + (i % 3 == 2), tuple((f"▁other{i}{j}", (1 - p) / 2 ** (j + 1)) for j in range(5)))
+            for i, p in enumerate(probabilities)
+        )
+        return Examination(trace, norms, runner_ups)
 
     def positional_encoding(self, length: int) -> np.ndarray:
         d_model = self.config.d_model
@@ -176,4 +196,4 @@ def recorded_run(translator: FakeTranslator) -> Run:
     """The run a page opens with."""
     translation = translator.translate("I am a student.")
     request = Request(translation.source_text, translation.target, recorded=True)
-    return Run(request, translation, translator.trace(translation), 0.0, best_heads=translator.best_heads)
+    return Run.of(request, translation, translator.examine(translation), best_heads=translator.best_heads, profile=translator.profile)

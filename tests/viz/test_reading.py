@@ -9,7 +9,7 @@ import pytest
 
 from tests.viz.fakes import FakeTranslator, recorded_run
 from viz.panels.choice import MapChoice
-from viz.panels.map_figure import map_in_words, map_view
+from viz.panels.map_figure import figure_value, map_in_words
 from viz.panels.reading import result_value, words
 
 
@@ -99,6 +99,6 @@ def test_a_map_is_told_in_words_and_drawn_as_strict_json() -> None:
         raise AssertionError(constant)
 
     for kind in ("encoder_self", "decoder_self", "cross"):
-        view = json.loads(map_view(run, MapChoice(kind, 0, "max"), ("en", "zh")), parse_constant=refuse)["views"]
+        view = json.loads(figure_value(run, MapChoice(kind, 0, "max"), ("en", "zh")), parse_constant=refuse)["views"]
         assert set(view) == {"en", "zh"} and view["zh"]["alt"].startswith("热图")
         assert "编" not in json.dumps(view["en"], ensure_ascii=False)

@@ -10,6 +10,7 @@ import gradio as gr
 from model.catalogue import EMBEDDED, preferred_target
 from model.errors import AtlasError
 from viz.panels.choice import MapChoice
+from viz.panels.map_view import map_view
 from viz.panels.models import asked_name, load_and_wait
 from viz.runs import Request, Run, RunCache
 from viz.text import error_text
@@ -57,19 +58,25 @@ def attention(
     head: int | str = "mean",
     translation: str | None = None,
     model: str = EMBEDDED.name,
+    rows: str = "predicted",
+    units: str = "pieces",
+    specials: str = "shown",
 ) -> dict[str, Any]:
-    """One attention map of the translation of `text`: weights[query][key] with the tokens of both sides."""
+    """One attention map of the translation of `text`: weights[query][key] with the tokens (or whole words) of both sides, and the mean
+    weight of a row on what is hidden. Raises the typed errors of `model.errors`."""
     run = _run(runs, text, target, beam_size, translation, model)
     if isinstance(head, str) and re.fullmatch("[0-9]{1,4}", head):  # isdigit() also takes "²", which is no number
         head = int(head)
-    choice = MapChoice.checked(run.trace, kind, layer, head)
+    choice = MapChoice.checked(run.trace, kind, layer, head, rows, units, specials)
+    view = map_view(run, choice)
     return {
         "kind": choice.kind,
         "layer": choice.layer,
         "head": choice.head,
-        "query_tokens": list(choice.row_tokens(run.trace)),
-        "key_tokens": list(choice.column_tokens(run.trace)),
-        "weights": choice.weights(run.trace).tolist(),
+        "query_tokens": [unit.label.raw for unit in view.rows],
+        "key_tokens": [unit.label.raw for unit in view.columns],
+        "weights": view.weights.tolist(),
+        "hidden": view.hidden,
     }
 
 
@@ -107,6 +114,9 @@ def build(runs: RunCache) -> None:
         head: str = "mean",
         translation: str = "",
         model: str = EMBEDDED.name,
+        rows: str = "predicted",
+        units: str = "pieces",
+        specials: str = "shown",
     ) -> dict[str, Any]:
         """One attention map of a translation, as weights[query][key] with the tokens of both sides.
 
@@ -116,11 +126,15 @@ def build(runs: RunCache) -> None:
             beam_size: how many unfinished translations are kept while decoding, 1 (greedy) to 8.
             kind: encoder_self, decoder_self or cross.
             layer: layer, counted from 0.
-            head: a head, counted from 0, or mean or max over the heads.
+            head: a head, counted from 0, or for all heads of the layer together mean, max, rollout (of all layers up to this one) or norm
+                (weighted by the length of what each token adds).
             translation: leave empty to let the model translate; for a given translation, its maps are returned.
             model: "embedded", or a model that was loaded before.
+            rows: name the rows of a decoder or cross map by the token that is predicted or read.
+            units: pieces, or words (columns of a word's pieces summed, rows averaged).
+            specials: shown, or hidden to leave out start, end and language tokens; "hidden" in the answer is the weight that lay on them.
         """
-        return _told(attention, runs, text, target, beam_size, kind, layer, head, translation, model)
+        return _told(attention, runs, text, target, beam_size, kind, layer, head, translation, model, rows, units, specials)
 
     # Its own few slots: these calls wait for a whole download, and the page's questions how far one is must never wait behind them.
     gr.api(load_endpoint, api_name="load_model", concurrency_id="load_and_wait", concurrency_limit=2)

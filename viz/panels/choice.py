@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 KINDS = ("encoder_self", "decoder_self", "cross")
 ROWS = ("predicted", "read")
-AGGREGATES = ("mean", "max")
+AGGREGATES = ("mean", "max", "rollout", "norm")  # of all heads of a layer
+UNITS = ("pieces", "words")
+SPECIALS = ("shown", "hidden")
+COLOURS = ("linear", "max", "log")
 
 
 def whole_number(name: str, value: object, low: int, high: int) -> int:
@@ -63,17 +66,38 @@ def _last_at_most(value: object, count: int) -> object:
 
 @dataclass(frozen=True)
 class MapChoice:
-    """One map: a kind, a layer, a head or an aggregate over heads, and how its rows are named."""
+    """One map and how it is looked at.
+
+    head      a head, or of all heads of the layer together "mean", "max", "rollout" (`model.analysis.rollout`: of this layer and all below)
+              or "norm" (`model.analysis.norms`)
+    rows      whether decoder and cross rows are named by the token "predicted" or "read"
+    units     "pieces" as the model has them, or "words"
+    specials  "shown", or "hidden": rows and columns of start, end, padding and language tokens are left out
+    colour    the scale: "linear" from 0 to 1, "max" from 0 to the largest weight of the map, "log" from 0.001 to 1
+    """
 
     kind: str
     layer: int
     head: int | str
     rows: str = "predicted"
+    units: str = "pieces"
+    specials: str = "shown"
+    colour: str = "linear"
 
     @classmethod
-    def checked(cls, trace: AttentionTrace, kind: object, layer: object, head: object, rows: object = "predicted") -> MapChoice:
+    def checked(
+        cls,
+        trace: AttentionTrace,
+        kind: object,
+        layer: object,
+        head: object,
+        rows: object = "predicted",
+        units: object = "pieces",
+        specials: object = "shown",
+        colour: object = "linear",
+    ) -> MapChoice:
         """A choice that this trace has; no layer means the last. Each kind is checked against its own array, since encoder and decoder
-        may differ in layers and heads.
+        may differ in layers and heads. Whether a run has norms is asked only when they are (`viz.panels.map_view`).
 
         Raises InvalidSettingError with what is possible.
         """
@@ -86,16 +110,20 @@ class MapChoice:
             raise InvalidSettingError("head", head, f"{', '.join(AGGREGATES)} or a whole number from 0 to {num_heads - 1}")
         else:
             head = whole_number("head", head, 0, num_heads - 1)
-        return cls(kind, layer, head, one_of("rows", rows, ROWS))
+        look = one_of("rows", rows, ROWS), one_of("units", units, UNITS), one_of("specials", specials, SPECIALS)
+        return cls(kind, layer, head, *look, one_of("colour", colour, COLOURS))
 
     @classmethod
     def from_page(cls, store: object, trace: AttentionTrace, best_heads: BestHeads | None = None) -> MapChoice:
         """The choice in a page's store; as long as it has chosen nothing, what `first` gives. Raises InvalidSettingError."""
         store = as_mapping(store)
-        if store.get("layer") is None and store.get("kind") == "cross" and store.get("head") == "mean":
-            rows = one_of("rows", store.get("rows", "predicted"), ROWS)
-            return cls.first(trace, best_heads, rows if rows != "predicted" else None)  # what a page begins with is no wish
-        return cls.checked(trace, store.get("kind"), store.get("layer"), store.get("head"), store.get("rows", "predicted"))
+        look = {name: store[name] for name in ("rows", "units", "specials", "colour") if name in store}
+        choice = cls.checked(trace, store.get("kind"), store.get("layer"), store.get("head"), **look)
+        if store.get("layer") is None and choice.kind == "cross" and choice.head == "mean":
+            wanted = choice.rows if choice.rows != "predicted" else None  # what a page begins with is no wish
+            first = cls.first(trace, best_heads, wanted)
+            return replace(choice, layer=first.layer, head=first.head, rows=first.rows)
+        return choice
 
     @classmethod
     def fitted(cls, store: object, trace: AttentionTrace, best_heads: BestHeads | None = None) -> MapChoice:
@@ -122,12 +150,17 @@ class MapChoice:
         return cls("cross", num_layers - 1, "mean", rows or "predicted")
 
     def weights(self, trace: AttentionTrace) -> np.ndarray:
-        """float32 [query, key] of this choice. Rows of a head or of the mean sum to 1, rows of the maximum need not."""
+        """float32 [query, key] of a head, the mean or the maximum, read off the trace alone. Rows of a head or of the mean sum to 1.
+
+        Of any choice: `viz.panels.map_view.piece_weights`. Raises InvalidSettingError for what a trace does not hold.
+        """
         layer = maps_of(trace, self.kind)[self.layer]
         if self.head == "mean":
             return layer.mean(axis=0)
         if self.head == "max":
             return layer.max(axis=0)
+        if isinstance(self.head, str):
+            raise InvalidSettingError("head", self.head, "a head, mean or max")
         return layer[self.head]
 
     def row_tokens(self, trace: AttentionTrace) -> tuple[str, ...]:

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from html import unescape
 
-import numpy as np
 import plotly.graph_objects as go
 
 from viz.components import view_value
 from viz.figures.attention_heatmap import HeatmapTexts, attention_heatmap
-from viz.figures.labels import LabelTexts, token_labels
 from viz.panels.choice import MapChoice, maps_of
+from viz.panels.map_view import map_view
 from viz.runs import Run
 from viz.text import say
 
 SENTENCES_IN_WORDS = 40  # of a long map, only so many rows are told
-
-
-def label_texts(language: str) -> LabelTexts:
-    """How special tokens are called on pictures."""
-    return LabelTexts(**{name: say(language, f"token.{name}") for name in ("start", "end", "unknown", "padding", "empty")})
 
 
 def heatmap_texts(choice: MapChoice, num_heads: int, language: str) -> HeatmapTexts:
@@ -39,21 +32,25 @@ def heatmap_texts(choice: MapChoice, num_heads: int, language: str) -> HeatmapTe
     )
 
 
-def map_figure(run: Run, choice: MapChoice, language: str) -> go.Figure:
-    """The heat map of one choice. Zoom survives another head or layer of the same shape, not another sentence."""
-    rows, columns = choice.row_tokens(run.trace), choice.column_tokens(run.trace)
-    names = label_texts(language)
+def map_figure(run: Run, choice: MapChoice, language: str = "en") -> go.Figure:
+    """The heat map of one choice. Zoom survives another head or layer of the same shape, not another sentence.
+
+    Raises InvalidSettingError if the run does not have this map (see `viz.panels.map_view.map_view`).
+    """
+    view = map_view(run, choice, language)
     return attention_heatmap(
-        choice.weights(run.trace),
-        token_labels(rows, names),
-        token_labels(columns, names),
+        view.weights,
+        view.row_labels,
+        view.column_labels,
         kind=choice.kind,
         texts=heatmap_texts(choice, maps_of(run.trace, choice.kind).shape[1], language),
+        zmax=view.largest if choice.colour == "max" else 1.0,
+        masked=view.masked,
         uirevision=f"{run.request}|{choice.kind}",
     )
 
 
-def map_view(run: Run, choice: MapChoice, languages: tuple[str, ...]) -> str:
+def figure_value(run: Run, choice: MapChoice, languages: tuple[str, ...]) -> str:
     """The heat map of one choice as the value of a PlotlyView, in each of `languages`."""
     return view_value(
         {language: map_figure(run, choice, language) for language in languages},
@@ -64,12 +61,11 @@ def map_view(run: Run, choice: MapChoice, languages: tuple[str, ...]) -> str:
 
 def map_in_words(run: Run, choice: MapChoice, language: str) -> str:
     """The map as sentences for people who cannot see it: for every row the column with the largest weight."""
-    weights: np.ndarray = choice.weights(run.trace)
-    names = label_texts(language)
-    rows, columns = (token_labels(tokens, names) for tokens in (choice.row_tokens(run.trace), choice.column_tokens(run.trace)))
+    view = map_view(run, choice, language)
+    rows, columns = view.row_labels, view.column_labels
     lines = [
-        say(language, "alt.map.line", row=unescape(rows[i].full), column=unescape(columns[j].full), value=f"{weights[i, j]:.2f}")
-        for i, j in enumerate(weights.argmax(axis=1)[:SENTENCES_IN_WORDS])
+        say(language, "alt.map.line", row=rows[i].text, column=columns[j].text, value=f"{view.weights[i, j]:.2f}")
+        for i, j in enumerate(view.weights.argmax(axis=1)[:SENTENCES_IN_WORDS])
     ]
     if len(rows) > SENTENCES_IN_WORDS:
         lines.append(say(language, "alt.map.more", count=len(rows) - SENTENCES_IN_WORDS))

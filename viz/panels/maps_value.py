@@ -30,12 +30,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from model.analysis.measures import is_special
 from model.analysis.roles import HeadRole
-from viz.figures.labels import Label, LabelTexts, plain_label, token_label
-from viz.panels.choice import KINDS, maps_of, one_of, whole_number
-from viz.panels.map_figure import label_texts
-from viz.panels.reading import word_spans, word_text
+from viz.panels.choice import KINDS, UNITS, maps_of, one_of, whole_number
+from viz.panels.map_view import Unit, label_texts, side_units
 from viz.runs import Run
 from viz.text import LANGUAGES
 
@@ -55,7 +52,7 @@ def maps_value(run: Run, max_tokens: int = MAX_TOKENS, wanted: tuple[str, int] |
     sides = {"source": trace.src_tokens, "read": trace.tgt_in_tokens, "predicted": trace.tgt_out_tokens}
     value = {
         "request": run.request.as_dict(),
-        "sides": {side: {"pieces": _labels(tokens, words=False), "words": _labels(tokens, words=True)} for side, tokens in sides.items()},
+        "sides": {side: {units: _labels(tokens, units) for units in UNITS} for side, tokens in sides.items()},
         "kinds": {kind: _kind(run, kind, whole, wanted) for kind in KINDS},
         "heads": heads_value(run.roles, run),
         "profile": None,
@@ -131,42 +128,27 @@ def _layer(run: Run, kind: str, layer: int) -> dict[str, str | None]:
     }
 
 
-def side_labels(tokens: Sequence[str], words: bool, texts: LabelTexts) -> tuple[tuple[Label, int, int], ...]:
-    """A label, and the positions start .. stop - 1 that it covers, for each piece or word of one side of a map."""
-    if not words:
-        return tuple((token_label(token, texts), position, position + 1) for position, token in enumerate(tokens))
-    return tuple((_word_label(tokens[start:stop], texts), start, stop) for start, stop in word_spans(tokens))
-
-
-def _word_label(tokens: Sequence[str], texts: LabelTexts) -> Label:
-    first = token_label(tokens[0], texts)
-    if first.special or not tokens[0]:  # has a name in each language
-        return first
-    return plain_label(word_text(tokens) or tokens[0])
-
-
-def _labels(tokens: Sequence[str], words: bool) -> dict[str, list[dict[str, object] | None]]:
-    found: dict[str, list[dict[str, object] | None]] = {
-        language: [
-            {
-                "raw": label.raw,
-                "short": label.short,
-                "full": label.full,
-                "hover": label.hover,
-                "text": label.text,
-                "width": round(label.width, 4),
-                "special": is_special(tokens[start]),
-                "start": start,
-                "stop": stop,
-            }
-            for label, start, stop in side_labels(tokens, words, label_texts(language))
-        ]
-        for language in LANGUAGES
-    }
+def _labels(tokens: Sequence[str], units: str) -> dict[str, list[dict[str, object] | None]]:
+    found = {language: [_label(unit) for unit in side_units(tokens, units, label_texts(language))] for language in LANGUAGES}
     english = found["en"]
     return {
         language: labels if labels is english else [None if ours == theirs else ours for ours, theirs in zip(labels, english, strict=True)]
         for language, labels in found.items()
+    }
+
+
+def _label(unit: Unit) -> dict[str, object]:
+    label = unit.label
+    return {
+        "raw": label.raw,
+        "short": label.short,
+        "full": label.full,
+        "hover": label.hover,
+        "text": label.text,
+        "width": round(label.width, 4),
+        "special": unit.special,
+        "start": unit.start,
+        "stop": unit.stop,
     }
 
 

@@ -17,7 +17,7 @@ from viz.figures.labels import token_labels
 from viz.figures.positional import PositionTexts, positional_heatmap, positional_waves
 from viz.page import report_end, static_block
 from viz.panels.choice import as_mapping, language_of, whole_number
-from viz.panels.map_figure import label_texts
+from viz.panels.map_view import label_texts
 from viz.panels.notice import notice
 from viz.runs import Request, Run, RunCache
 from viz.text import say

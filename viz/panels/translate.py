@@ -16,7 +16,8 @@ from viz.components import PlotlyView
 from viz.page import report_end, static_block
 from viz.panels import models
 from viz.panels.choice import MapChoice, as_mapping, language_of
-from viz.panels.map_figure import map_view
+from viz.panels.map_figure import figure_value
+from viz.panels.maps_value import layer_value, maps_value
 from viz.panels.notice import notice
 from viz.panels.reading import result_value
 from viz.runs import BEAM_SIZES, Request, RunCache
@@ -42,17 +43,17 @@ def request_of(text: object, store: object, given: object = None) -> Request:
 
 
 def show_run(runs: RunCache, request: Request, store: object) -> tuple[Any, Any, Any]:
-    """Message, result and map of a run; on an error the message alone, and what was shown stays."""
+    """Message, result and all maps of a run; on an error the message alone, and what was shown stays."""
     try:
         run = runs.get(request)
         choice = MapChoice.fitted(store, run.trace, run.best_heads)
-        return None, result_value(run), map_view(run, choice, (language_of(store),))
+        return None, result_value(run), maps_value(run, wanted=(choice.kind, choice.layer))
     except Exception as error:
         return notice(error), gr.skip(), gr.skip()
 
 
 def translate(runs: RunCache, text: str, store: object) -> tuple[Any, Any, Any]:
-    """The visitor stopped typing: translate, and draw the chosen map."""
+    """The visitor stopped typing: translate."""
     try:
         request = request_of(text, store)
     except AtlasError as error:
@@ -78,6 +79,24 @@ def answer(runs: RunCache, text: str, given: str, store: object) -> tuple[Any, A
     return translate(runs, text, store)
 
 
+def more_maps(runs: RunCache, result: object, store: object, message: object = None) -> tuple[Any, Any, Any]:
+    """The page lacks a layer of a long sentence, `store["wanted"]` = {"kind", "layer"}: message, result and that layer.
+
+    message: what stands on the page; if it complains of an earlier such wish, an answer takes it back. Never runs the model: if
+    the cache has let the run go, the result is marked stale, so that the page asks for it anew.
+    """
+    wanted = as_mapping(as_mapping(store).get("wanted"))
+    try:
+        request = Request.from_page(as_mapping(result).get("request"))
+        run = runs.find(request)
+        if run is None:
+            return gr.skip(), {**as_mapping(result), "stale": time.time()}, gr.skip()
+        layer = layer_value(run, wanted.get("kind"), wanted.get("layer"))
+    except Exception as error:
+        return {**notice(error), "about": "maps"}, gr.skip(), gr.skip()
+    return _without_complaint(runs, request, message, "maps"), gr.skip(), layer
+
+
 def draw(runs: RunCache, result: object, store: object, message: object = None) -> tuple[Any, Any, Any]:
     """Another map of the run on the screen. Never runs the model: if the run has left the cache, the page is told to ask again.
 
@@ -89,13 +108,18 @@ def draw(runs: RunCache, result: object, store: object, message: object = None) 
         if run is None:
             return gr.skip(), {**as_mapping(result), "stale": time.time()}, gr.skip()
         choice = MapChoice.from_page(store, run.trace, run.best_heads)
-        drawn = map_view(run, choice, (language_of(store),))
+        drawn = figure_value(run, choice, (language_of(store),))
     except Exception as error:
         return {**notice(error), "about": "draw"}, gr.skip(), gr.skip()
-    if as_mapping(message).get("about") != "draw":
-        return gr.skip(), gr.skip(), drawn
+    return _without_complaint(runs, request, message, "draw"), gr.skip(), drawn
+
+
+def _without_complaint(runs: RunCache, request: Request, message: object, about: str) -> Any:
+    """The message that stands, or what is to stand in its place if it was a complaint about this."""
+    if as_mapping(message).get("about") != about:
+        return gr.skip()
     standing = runs.problem if request.model == EMBEDDED.name else None
-    return notice(standing) if standing else None, gr.skip(), drawn
+    return notice(standing) if standing else None
 
 
 # --- layout ---
@@ -170,7 +194,7 @@ _MAP_FOOT = """
 def build(runs: RunCache, bridge: gr.HTML) -> gr.HTML:
     """Lays the tab out inside the current Blocks and wires it. Returns the component that holds the result, for other tabs."""
     recorded = runs.recorded
-    first_map = recorded and map_view(recorded, MapChoice.first(recorded.trace, recorded.best_heads), ("en", "zh"))
+    first_map = recorded and figure_value(recorded, MapChoice.first(recorded.trace, recorded.best_heads), ("en", "zh"))
     first_notice = notice(runs.problem) if runs.problem else None
 
     with gr.Column(elem_id="sentence-area"):
@@ -195,8 +219,10 @@ def build(runs: RunCache, bridge: gr.HTML) -> gr.HTML:
             given = gr.Textbox(label=say("en", "given.label"), show_label=False, container=False, lines=1, max_lines=4, elem_id="given")
             static_block(_GIVEN_BUTTONS, "atlas.givenView(element)", "given-buttons")
     # All maps of the run, and a layer of a long sentence that was asked for: data only.
-    static_block("", "atlas.mapsValue?.(props, watch)", "maps", None, visible="hidden")
-    static_block("", "atlas.mapsChunk?.(props, watch)", "maps-chunk", None, visible="hidden")
+    first_choice = recorded and MapChoice.first(recorded.trace, recorded.best_heads)
+    first_maps = recorded and maps_value(recorded, wanted=(first_choice.kind, first_choice.layer))
+    maps = static_block("", "atlas.mapsValue?.(props, watch)", "maps", first_maps, visible="hidden")
+    chunk = static_block("", "atlas.mapsChunk?.(props, watch)", "maps-chunk", None, visible="hidden")
     with gr.Column(elem_id="map-area"):
         static_block(_MAP_HEAD, "atlas.mapControls(element); atlas.mapWords(element)", "map-head")
         with gr.Column(elem_id="map-main"):
@@ -207,18 +233,23 @@ def build(runs: RunCache, bridge: gr.HTML) -> gr.HTML:
             static_block(_STRIP, "atlas.headsStrip?.(element)", "heads-strip")
             static_block(_MAP_OPTIONS, "atlas.mapControls(element)", "map-options")
 
-    def on_translate(text: str, own: str, store: dict) -> tuple[Any, Any, Any]:
-        return answer(runs, text, own, store)
+    def on_translate(text: str, own: str, store: dict) -> tuple[Any, Any, Any, Any]:
+        said, found, all_maps = answer(runs, text, own, store)
+        return said, found, all_maps, draw(runs, found, store)[2] if "request" in found else gr.skip()
 
     def on_draw(shown: dict, store: dict, said: dict | None) -> tuple[Any, Any, Any]:
         return draw(runs, shown, store, said)
 
+    def on_maps(shown: dict, store: dict, said: dict | None) -> tuple[Any, Any, Any]:
+        return more_maps(runs, shown, store, said)
+
     quiet = {"show_progress": "hidden", "trigger_mode": "always_last", "api_visibility": "private"}
-    shown = [message, result, picture]
     model_events = {"concurrency_id": "model", "concurrency_limit": 1, **quiet}
+    map_events = {"concurrency_id": "maps", "concurrency_limit": 8, **quiet}
     events = {
-        "translate": bridge.translate(on_translate, [sentence, given, bridge], shown, **model_events),
-        "draw": bridge.draw(on_draw, [result, bridge, message], shown, concurrency_id="draw", concurrency_limit=8, **quiet),
+        "translate": bridge.translate(on_translate, [sentence, given, bridge], [message, result, maps, picture], **model_events),
+        "draw": bridge.draw(on_draw, [result, bridge, message], [message, result, picture], **map_events),
+        "maps": bridge.maps(on_maps, [result, bridge, message], [message, result, chunk], **map_events),
     }
     for name, event in events.items():
         report_end(event, name)
