@@ -4,6 +4,8 @@ PYTHON ?= python3
 # handed to pip as it is, e.g. to add a package index
 PIP_ARGS ?=
 PORT ?= 7860
+# handed to the benchmark as it is, e.g. BENCH_ARGS="--repeats 3 --only page"
+BENCH_ARGS ?=
 # handed to pytest as it is, e.g. PYTEST_ARGS="tests/model -k masks"
 PYTEST_ARGS ?=
 
@@ -23,10 +25,10 @@ export TOKENIZERS_PARALLELISM := false
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test lint check-browser clean distclean
+.PHONY: help venv run test lint check-browser bench-views clean distclean
 
 help:  ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@echo "  Variables: PORT=$(PORT)  PYTHON=$(PYTHON)  THREADS=$(THREADS)  PIP_ARGS=...  PYTEST_ARGS=..."
 
 venv: $(DEV)  ## build .venv with everything that the app, the training and the tests need
@@ -46,12 +48,16 @@ check-browser:
 	@if [ "$${ATLAS_REQUIRE_BROWSER:-}" = 1 ] && [ ! -x $(CHROMIUM) ]; then \
 		echo "ATLAS_REQUIRE_BROWSER=1 is set, but there is no $(CHROMIUM): install Debian's package chromium." >&2; exit 1; fi
 
+bench-views: $(DEV)  ## time the linked views in Chromium, beside BertViz's pages of the same maps (minutes)
+	@$(BIN)/python -m tests.benchmarks.bertviz_pages || echo "BertViz could not be installed; the rest is measured." >&2
+	@OMP_NUM_THREADS=$(THREADS) $(BIN)/python -m tests.benchmarks.linked_views $(BENCH_ARGS)
+
 clean:  ## remove caches and what the tests left behind
-	@find . \( -name .git -o -name $(VENV) -o -name runs \) -prune -o -name __pycache__ -type d -exec rm -rf {} +
+	@find . \( -name .git -o -name $(VENV) -o -name .bench -o -name runs \) -prune -o -name __pycache__ -type d -exec rm -rf {} +
 	@rm -rf .pytest_cache .ruff_cache .hypothesis .gradio test-results benchmarks.json
 
 distclean: clean  ## the same, and .venv
-	@rm -rf $(VENV)
+	@rm -rf $(VENV) .bench
 
 # An existing environment is kept as long as its pip works; `make distclean` starts anew.
 $(VENV)/.made-stamp:
