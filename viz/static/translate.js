@@ -7,8 +7,11 @@
   const {state, set, onChange, say, has, make, begin} = atlas;
   const TYPING_PAUSE = 400; // ms
 
-  Object.assign(state, {target: null, beam_size: 4, kind: "cross", layer: null, head: "mean", rows: "predicted", forced: false});
-  const CHOICES = ["model", "target", "beam_size", "kind", "layer", "head", "rows", "forced"];
+  Object.assign(state, {
+    target: null, beam_size: 4, kind: "cross", layer: null, head: "mean", rows: "predicted", units: "pieces", specials: "shown", colour: "linear",
+    forced: false,
+  });
+  const CHOICES = ["model", "target", "beam_size", "kind", "layer", "head", "rows", "forced", "units", "specials", "colour"];
   const {kept} = atlas;
   if (kept) CHOICES.forEach((name) => (state[name] = kept[name]));
   const area = (id) => document.querySelector(`#${id} textarea`);
