@@ -21,7 +21,7 @@ from model.pool import ModelPool
 from model.recording import load_run
 from model.translator import Translator
 from viz import page
-from viz.panels import api, heads, positions, translate
+from viz.panels import api, heads, positions, share, translate
 from viz.runs import MAX_CACHE_BYTES, Request, Run, RunCache
 from viz.text import say
 
@@ -63,6 +63,7 @@ def build_app(
                 heads.build()
             with gr.Tab(say("en", "tab.positions"), id="positions", elem_id="tab-positions"):
                 positions.build(runs, bridge, result)
+        share.build(runs, bridge, result)
         page.footer()
         api.build(runs)
     return demo.queue(max_size=48, default_concurrency_limit=1)

@@ -15,6 +15,7 @@ from viz.text import LANGUAGES
 STATIC = Path(__file__).parent / "static"
 SCRIPTS = (
     "page.js",
+    "link.js",
     "controls.js",
     "plot.js",
     "maps.js",
@@ -28,8 +29,8 @@ SCRIPTS = (
     "result.js",
     "translate.js",
     "positions.js",
+    "pictures.js",
     "share.js",
-    "link.js",
 )
 STYLES = ("atlas.css", "map.css", "words.css", "heads.css", "share.css")
 FONTS = [

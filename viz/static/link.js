@@ -1,1 +1,221 @@
-/* The whole state in the address of the page. */
+/* Links: what the visitor chose stands in the page's address, and opening that address restores it.
+ *
+ * Reading is done at once, before the other parts set their defaults: what the address asks for becomes `atlas.kept`, which they take over
+ * (like what is kept over a reload). Every value is checked by itself; one that cannot be used is left out, the rest stays, and the
+ * visitor is told. A link never does more than a visitor could: text goes into the text boxes, a model is asked for like any other.
+ * Writing names only what differs from what the page would show by itself.
+ */
+(() => {
+  const {state, onChange} = atlas;
+  const MAX_TEXT = 5000; // characters; more than any model reads
+  const MAX_QUERY = 6000; // bytes of address that servers and proxies take without complaint
+  const NAMES = ["tab", "text", "model", "target", "beam", "given", "kind", "layer", "head", "rows", "units", "specials", "colour", "row", "column"];
+
+  /* ---- reading ---- */
+  const one = (...allowed) => (value) => (allowed.includes(value) ? value : undefined);
+  const number = (value) => (/^\d{1,4}$/.test(value) ? Number(value) : undefined);
+  const text = (value) => (value.length <= MAX_TEXT ? value : undefined);
+  const checks = {
+    tab: (value) => (/^[a-z]{1,20}$/.test(value) ? value : undefined),
+    text,
+    model: (value) => (/^[^\s\p{C}]{1,300}$/u.test(value) ? value : undefined),
+    target: (value) => (/^[\w@.+-]{1,40}$/.test(value) ? value : undefined),
+    beam: (value) => one("1", "2", "4", "8")(value) && Number(value), // BEAM_SIZES of viz/runs.py
+    given: text,
+    kind: one("encoder_self", "decoder_self", "cross"),
+    layer: number,
+    head: (value) => number(value) ?? one("mean", "max", "rollout", "norm")(value),
+    rows: one("predicted", "read"),
+    units: one("pieces", "words"),
+    specials: one("shown", "hidden"),
+    colour: one("linear", "max", "log"),
+    row: number,
+    column: number,
+  };
+
+  /* What could not be used: [name, value]; the share block says so (share.js). */
+  const leftOut = [];
+  const leftOutListeners = new Set();
+  const refuse = (name, value) => {
+    leftOut.push([name, value]);
+    leftOutListeners.forEach((listener) => listener());
+  };
+  atlas.leftOut = {all: () => leftOut, onChange: (listener) => leftOutListeners.add(listener), clear: () => leftOut.splice(0)};
+
+  /* URLSearchParams would turn damaged escapes into other characters without a word; null stands for such a value. */
+  const decode = (raw) => {
+    try {
+      return decodeURIComponent(raw.replace(/\+/g, " "));
+    } catch {
+      return null;
+    }
+  };
+  const read = (search) => {
+    const found = {};
+    for (const pair of search.replace(/^\?/, "").split("&")) {
+      const [, name, raw] = pair.match(/^([^=]*)=?(.*)$/s);
+      if (!NAMES.includes(name) || Object.hasOwn(found, name) || raw === "") continue;
+      const value = decode(raw);
+      const checked = value === null ? undefined : checks[name](value);
+      if (checked === undefined) refuse(name, value ?? raw);
+      else found[name] = checked;
+    }
+    return found;
+  };
+  const linked = read(location.search);
+
+  const asKept = () => {
+    const {text: sentence, beam: beam_size, tab, row, column, ...rest} = linked;
+    const forced = linked.given !== undefined;
+    const other = linked.model !== undefined && linked.model !== "embedded";
+    const runs = forced || other || [sentence, linked.target, beam_size].some((value) => value !== undefined);
+    return {
+      ...rest, forced, runs, waits: other, // another model's first run comes when it is there (models.js)
+      ...(sentence === undefined ? {} : {sentence}),
+      ...(beam_size === undefined ? {} : {beam_size}),
+    };
+  };
+  /* What a reload kept is newer than the address. */
+  if (Object.keys(linked).length) atlas.kept = {...asKept(), ...atlas.kept};
+  atlas.linked = linked;
+
+  /* ---- what can be checked only when model and maps are there ---- */
+  const box = (id) => document.querySelector(`#${id} textarea`);
+  const isOurs = (result) => result && (linked.text === undefined || result.request.text === linked.text)
+    && (linked.model === undefined || result.request.model === linked.model);
+  let pin = linked.row === undefined && linked.column === undefined ? null : {row: linked.row ?? null, column: linked.column ?? null};
+  let unchecked = true;
+  const checkRun = (result) => {
+    if (!unchecked || !result || (atlas.kept?.runs && result.badge === "recorded")) return;
+    unchecked = false;
+    if (!isOurs(result)) return (pin = null); // the visitor went on to something else
+    if (linked.target !== undefined && result.request.target !== linked.target) refuse("target", linked.target);
+    const {layers, heads} = result.maps[state.kind] || {};
+    if (linked.layer >= layers) refuse("layer", linked.layer);
+    if (linked.head >= heads) refuse("head", linked.head);
+    /* Without a layer the page has opened on a head of its own (translate.js), but what the address does name stands. */
+    const {head, rows} = linked;
+    if (linked.layer === undefined) atlas.set({...(head === undefined || head >= heads ? {} : {head}), ...(rows ? {rows} : {})});
+  };
+
+  /* The pinned place, once the picture it belongs to is there. */
+  const checkPin = () => {
+    const view = pin && !unchecked ? atlas.maps.view() : null;
+    if (!view || JSON.stringify(atlas.maps.current().request) !== JSON.stringify(atlas.result().request)) return;
+    const {row, column} = pin;
+    pin = null;
+    const inside = (place, labels) => place === null || place < labels.length;
+    if (!inside(row, view.rows)) refuse("row", row);
+    if (!inside(column, view.columns)) refuse("column", column);
+    if (inside(row, view.rows) && inside(column, view.columns)) atlas.focus.pin(row, column);
+  };
+
+  /* ---- tabs: Gradio's buttons are called tab-NAME-button ---- */
+  const tabName = (button) => button.id.replace(/^tab-|-button$/g, "");
+  const watchTabs = () => {
+    const chosen = () => {
+      const button = document.querySelector("#tabs [role=tab][aria-selected=true]");
+      if (button) atlas.set({tab: tabName(button)});
+    };
+    new MutationObserver(chosen).observe(document.querySelector("#tabs"), {subtree: true, attributeFilter: ["aria-selected"], childList: true});
+    if (linked.tab === undefined) return chosen();
+    const button = document.getElementById(`tab-${linked.tab}-button`);
+    if (button?.getAttribute("role") === "tab") button.click();
+    else refuse("tab", linked.tab);
+    chosen();
+  };
+
+  /* ---- writing ---- */
+  let usual = null; // the request that the page opens with
+  let ready = false; // the boxes hold what the address asked for
+  const pinned = () => pin ?? atlas.focus.pinned();
+  const values = () => {
+    const sentence = box("sentence")?.value ?? "";
+    const given = state.forced ? box("given")?.value ?? "" : "";
+    const found = {
+      tab: state.tab === "translate" ? undefined : state.tab,
+      text: sentence.trim() && sentence !== usual?.text ? sentence : undefined,
+      model: state.model === "embedded" ? undefined : state.model,
+      target: state.target === atlas.model()?.target ? undefined : state.target,
+      beam: state.beam_size === 4 ? undefined : state.beam_size,
+      given: given.trim() ? given : undefined,
+      kind: state.kind === "cross" ? undefined : state.kind,
+      units: state.units === "pieces" ? undefined : state.units,
+      specials: state.specials === "shown" ? undefined : state.specials,
+      colour: state.colour === "linear" ? undefined : state.colour,
+      ...pinned(),
+    };
+    /* Layer, head and names of rows go together: all three as the page chose them by itself, or all three told. */
+    const {layer, head, rows} = atlas.opened?.() ?? {};
+    const own = state.kind === "cross" && state.layer === layer && state.head === head && state.rows === rows;
+    if (!own && state.layer !== null) {
+      Object.assign(found, {layer: state.layer, head: state.head, rows: state.rows === "predicted" ? undefined : state.rows});
+    } else if (state.layer === null && state.rows !== "predicted") found.rows = state.rows;
+    return found;
+  };
+  /* `others`: names in the address that are not ours and stay (such as what a host adds for itself). */
+  const build = (others) => {
+    const fill = (params, names, found) => {
+      names.forEach((name) => params.delete(name));
+      for (const name of names) if (found[name] !== undefined && found[name] !== null) params.set(name, found[name]);
+      return params;
+    };
+    const found = values();
+    const whole = fill(new URLSearchParams(others), NAMES, found);
+    if (whole.toString().length <= MAX_QUERY) return {query: whole.toString(), complete: true};
+    const short = {...found, text: undefined, given: undefined, row: undefined, column: undefined};
+    return {query: fill(new URLSearchParams(others), NAMES, short).toString(), complete: false};
+  };
+  const write = () => {
+    soon.cancel();
+    if (!ready) return;
+    const {query} = build(location.search);
+    const next = `${location.pathname}${query ? `?${query}` : ""}${location.hash}`;
+    if (next === `${location.pathname}${location.search}${location.hash}`) return;
+    try {
+      history.replaceState(history.state, "", next);
+    } catch {} // a browser that takes no more of these for a while, or a file without an address
+  };
+  const soon = atlas.debounce(250, write);
+  window.addEventListener("pagehide", write);
+
+  /* The address to hand on: ours, with nothing that a host has added. complete: false if the text was too long for it. */
+  atlas.link = () => {
+    write();
+    const here = new URLSearchParams(location.search);
+    const own = ["lang", "__theme"].filter((name) => here.has(name)).map((name) => [name, here.get(name)]);
+    const {query, complete} = build(own);
+    return {url: `${location.origin}${location.pathname}${query ? `?${query}` : ""}`, complete};
+  };
+
+  /* ---- after all parts are there ---- */
+  atlas.followLinks = () => {
+    onChange(["tab", "model", "target", "beam_size", "kind", "layer", "head", "rows", "units", "specials", "colour"], soon);
+    let waits = Boolean(atlas.kept?.waits);
+    atlas.onModel((again) => {
+      if (waits && again !== null) {
+        waits = false;
+        atlas.complain?.(null);
+      }
+      soon();
+    });
+    atlas.onResult(() => {
+      const result = atlas.result();
+      if (result?.badge === "recorded") usual = result.request;
+      checkRun(result);
+      checkPin();
+      soon();
+    });
+    atlas.maps.onMaps(checkPin);
+    atlas.focus.onFocus(soon);
+    atlas.whenPresent("#tabs [role=tab]", () => setTimeout(watchTabs));
+    atlas.whenPresent("#given textarea", () => {
+      box("sentence")?.addEventListener("input", soon);
+      box("given")?.addEventListener("input", soon);
+      setTimeout(() => setTimeout(() => { // after translate.js has filled the boxes
+        ready = true;
+        if (waits) atlas.complain?.({code: "link_model", params: {model: linked.model ?? state.model}});
+      }));
+    });
+  };
+})();

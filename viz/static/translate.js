@@ -13,7 +13,7 @@
   });
   const CHOICES = ["model", "target", "beam_size", "kind", "layer", "head", "rows", "forced", "units", "specials", "colour"];
   const {kept} = atlas;
-  if (kept) CHOICES.forEach((name) => (state[name] = kept[name]));
+  if (kept) CHOICES.forEach((name) => name in kept && (state[name] = kept[name]));
   const area = (id) => document.querySelector(`#${id} textarea`);
   const written = (id) => area(id)?.value ?? "";
   atlas.keep(() => ({
@@ -218,10 +218,11 @@
       run(true);
     });
     if (kept) setTimeout(() => { // when Gradio listens to its boxes
-      write(box, kept.sentence);
-      write(area, kept.given);
+      if (kept.sentence !== undefined) write(box, kept.sentence);
+      if (kept.given !== undefined) write(area, kept.given);
       if (kept.given) document.querySelector("#given-toggle button[aria-expanded=false]")?.click();
-      run(kept.forced);
+      translateSoon.cancel();
+      if (kept.runs !== false && !kept.waits) run(Boolean(kept.forced)); // a link that names neither text nor model; one whose model comes later
     });
   });
   atlas.givenToggle = (element) => {
@@ -251,6 +252,7 @@
   const bestHead = () => (state.kind === "cross" ? result?.best_heads?.[state.rows] : undefined);
   const isBest = (layer, head) => String(bestHead()) === `${layer},${head}`;
   let opened = {}; // what the page chose by itself, and for which model
+  atlas.opened = () => opened;
   /* Encoder and decoder may have different numbers of layers and heads: keep the choice inside what this kind has
    * (MapChoice.fitted does the same to the map of a new run). */
   const fit = () => {
