@@ -3,7 +3,7 @@
     {"request": identity of the run,
      "sides": {"source" | "read" | "predicted": {"pieces" | "words": {"en": [LABEL, ...], "zh": [LABEL or null, ...]}}},
      "kinds": {KIND: {"layers", "heads",
-                      "weights": [per layer: base64 of [head, query, key], or null],
+                      "weights": [per layer: base64 of [head, query, key] (decoder_self: [head, cell], see below), or null],
                       "thumbs": null or {"rows", "columns", "data": base64 of [layer, head, row, column]},
                       "rollout": [per layer: base64 of [query, key], or null],
                       "norm": the same, or null where it was not measured}},
@@ -16,6 +16,7 @@
     HEAD   {"role", "score", "leaning", "measures": {name: number or null}}: see `model.analysis.roles.HeadRole`
 
 Weights are unsigned 16-bit integers, little-endian, 65535 standing for 1: true to 0.000008. Thumbnails have 8 bits, 255 standing for 1.
+Of causal maps (decoder_self: weights, rollout, norm) only the cells that may hold weight are sent, row after row: query i has keys 0 .. i.
 A long run leaves its weights out: the page asks for the layer that it shows (`layer_value`), and draws heads small from thumbnails, where
 a cell is the largest of the weights that it stands for.
 """
@@ -94,6 +95,11 @@ def fixed_point(weights: np.ndarray, full: int = FULL) -> str:
     return base64.b64encode(np.rint(np.minimum(weights, 1) * full).astype("<u2" if full == FULL else "u1").tobytes()).decode("ascii")
 
 
+def causal_cells(maps: np.ndarray) -> np.ndarray:
+    """[..., T, T] to [..., T * (T + 1) / 2]: row after row what is not in a token's future."""
+    return maps[(..., *np.tril_indices(maps.shape[-1]))]
+
+
 def thumbnails(maps: np.ndarray, side: int = THUMB_SIDE) -> np.ndarray:
     """[..., Q, K] to [..., r, c], r and c at most `side`: the largest weight of each block. Blocks differ by one row or column at most."""
     for axis in (-1, -2):
@@ -121,10 +127,13 @@ _NO_LAYER: dict[str, str | None] = {"weights": None, "rollout": None, "norm": No
 
 
 def _layer(run: Run, kind: str, layer: int) -> dict[str, str | None]:
+    def sent(maps: np.ndarray) -> str:
+        return fixed_point(causal_cells(maps) if kind == "decoder_self" else maps)
+
     return {
-        "weights": fixed_point(maps_of(run.trace, kind)[layer]),
-        "rollout": fixed_point(run.rollout[kind][layer]),
-        "norm": None if run.norms is None else fixed_point(run.norms[kind][layer]),
+        "weights": sent(maps_of(run.trace, kind)[layer]),
+        "rollout": sent(run.rollout[kind][layer]),
+        "norm": None if run.norms is None else sent(run.norms[kind][layer]),
     }
 
 

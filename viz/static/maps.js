@@ -45,6 +45,17 @@ atlas.maps = (() => {
     return found;
   };
   const stored = (kind, layer, head) => payload?.kinds[kind]?.[{rollout: "rollout", norm: "norm"}[head] || "weights"]?.[layer] ?? null;
+  /* Of causal maps only what is not in the future has come: row i of a map of `side` rows with i + 1 cells. */
+  const squares = (cells, side) => {
+    const found = new Uint16Array(((2 * cells.length) / (side + 1)) * side);
+    let from = 0;
+    for (let row = 0; row * side < found.length; row++) {
+      const count = (row % side) + 1;
+      found.set(cells.subarray(from, from + count), row * side);
+      from += count;
+    }
+    return found;
+  };
   /* Of a layer: all heads [H, Q, K], its rollout or its norms [Q, K]. */
   const whole = (kind, layer, head) => layers.get(`${kind} ${layer} ${head}`, () => {
     const text = stored(kind, layer, head);
@@ -53,7 +64,7 @@ atlas.maps = (() => {
     const view = new DataView(buffer); // little-endian on every machine
     const found = new Uint16Array(buffer.byteLength / 2);
     for (let i = 0; i < found.length; i++) found[i] = view.getUint16(2 * i, true);
-    return found;
+    return kind === "decoder_self" ? squares(found, size(kind).queries) : found;
   });
   const rowSide = (kind, rows = state.rows) => (kind === "encoder_self" ? "source" : rows);
   const columnSide = (kind) => (kind === "decoder_self" ? "read" : "source");
@@ -134,7 +145,9 @@ atlas.maps = (() => {
       let max = 0;
       const sum = (row, column) => {
         let found = 0;
-        for (let i = row.start; i < row.stop; i++) for (let j = column.start; j < column.stop; j++) found += weight[i * keys + j];
+        for (let i = row.start; i < row.stop; i++) {
+          for (let j = column.start; j < column.stop; j++) found += weight[i * keys + j];
+        }
         return found / (row.stop - row.start);
       };
       side.rows.forEach((row, i) => {
