@@ -25,6 +25,8 @@ from viz.figures.colors import MASK_COLOR, MASK_OPACITY, MASK_STROKE_OPACITY, TH
 from viz.figures.labels import Label, token_labels
 
 MAX_STROKES = 24  # diagonal strokes along a side of a masked map
+COLOURS = ("linear", "max", "log")
+LOG_LOWEST = -3  # a logarithmic scale begins at 10 ** -3
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,8 @@ class HeatmapTexts:
     row, column: what a row and a column is, as sentences for the corner ("row: the word being written").
     query_axis, key_axis: axis titles; "" for none.
     query, key, weight: names in front of the three lines of hover; masked: stands in for the weight of a masked cell.
-    scale: what the colours measure, above the scale; a map that is rescaled or aggregated says so here.
+    scale: what the colours measure, above the scale; a map that is rescaled or aggregated says so here. "{largest}" in it stands for the
+    largest weight of the map, which is always printed.
     """
 
     row: str
@@ -55,18 +58,19 @@ def attention_heatmap(
     *,
     kind: str,
     texts: HeatmapTexts,
-    zmax: float = 1.0,
+    colour: str = "linear",
     masked: np.ndarray | None = None,
     uirevision: str | None = None,
 ) -> go.Figure:
     """Heat map of `weights` [Q, K] with one label per row and per column.
 
-    kind: "encoder_self", "decoder_self" or "cross"; decides the colour. zmax: the weight that gets the full colour; zero is always
-    the page. masked: bool [Q, K], True where the query may not look; by default every later key in a "decoder_self" map.
-    Masked cells are hatched, hold NaN and say so in hover: they are not weights that happen to be zero.
+    kind: "encoder_self", "decoder_self" or "cross"; decides the colour. masked: bool [Q, K], True where the query may not look; by default
+    every later key in a "decoder_self" map. Masked cells are hatched, hold NaN and say so in hover: they are not weights that happen to be
+    zero. colour: which weights get no colour and the full colour: "linear" 0 and 1, "max" 0 and the largest of the map, "log" 0.001 or less
+    and 1, evenly by powers of ten (then `z` holds logarithms, and `customdata` the weights that hover shows).
 
     Raises ValueError if labels do not fit the weights (both lengths named), if a weight that is not masked is negative or not finite,
-    if zmax is not positive, or for an unknown kind.
+    or for an unknown kind or colour.
     """
     color = kind_color(kind)
     rows, columns = token_labels(query_labels), token_labels(key_labels)
@@ -75,24 +79,26 @@ def attention_heatmap(
     z = np.where(hidden, np.float32(np.nan), z)
     if not np.all(np.isfinite(z) | hidden) or (z < 0).any():
         raise ValueError("Attention weights must be finite and not negative.")
-    if not zmax > 0:
-        raise ValueError(f"zmax must be positive, it is {zmax}.")
+    if colour not in COLOURS:
+        raise ValueError(f"Unknown scale of colours {colour!r}; it must be one of {', '.join(COLOURS)}.")
 
     ramps = {name: opaque_ramp(color, theme) for name, theme in THEMES.items()}
-    over = bool(np.nanmax(z, initial=0) > zmax * (1 + 1e-6))
-    top = ("≥ " if over else "") + f"{zmax:.3g}"
-    header = frame.header(texts.row, texts.column, texts.scale, {0: "0", zmax: top}, ramps)
+    largest = float(np.nanmax(z, initial=0))
+    ticks = _ticks(colour, largest)
+    header = frame.header(texts.row, texts.column, texts.scale.replace("{largest}", f"{largest:.4f}"), ticks, ramps)
     tokens = f"{texts.query} <b>%{{y}}</b><br>{texts.key} <b>%{{x}}</b>"
+    log = colour == "log"
     heatmap = go.Heatmap(
-        z=z,
-        zmin=0,
-        zmax=zmax,
+        z=np.log10(np.maximum(z.astype(np.float64), 10.0**LOG_LOWEST)).astype(np.float32) if log else z,
+        customdata=z.tolist() if log else None,  # plotly.js finds no entry in an array of typed arrays
+        zmin=min(ticks),
+        zmax=max(ticks),
         colorscale=ramp(color),
         showscale=False,
         xgap=1,
         ygap=1,
         hoverongaps=False,
-        hovertemplate=f"{tokens}<br>{texts.weight} <b>%{{z:.4f}}</b><extra></extra>",
+        hovertemplate=f"{tokens}<br>{texts.weight} <b>%{{{'customdata' if log else 'z'}:.4f}}</b><extra></extra>",
     )
     traces = [heatmap, header.carrier]
     if hidden.any():
@@ -133,6 +139,15 @@ def attention_heatmap(
         },
     }
     return frame.light(go.Figure(data=traces, layout=layout))
+
+
+def _ticks(colour: str, largest: float) -> dict[float, str]:
+    """Values of the scale and what is printed at them; the first gets no colour, the last the full one."""
+    if colour == "log":
+        return {power: f"{10.0**power:g}" for power in range(LOG_LOWEST, 1)}
+    if colour == "max" and largest > 0:
+        return {0: "0", largest: f"{largest:.4f}"}
+    return {0: "0", 1: "1"}
 
 
 def _checked(weights: np.ndarray, num_queries: int, num_keys: int) -> np.ndarray:

@@ -144,7 +144,8 @@ def header(row: str, column: str, scale: str, ticks: dict[float, str], ramps: di
     lies on `x2`/`y2`, which makes Plotly draw the label axes. The sentences are the layout's title, for which margins make room.
     """
     sentences = (f"↓ {row}", f"→ {column}")
-    length = 64 + NOTE_SIZE * text_width(scale)  # the scale's name stands inside its length
+    bar = 64 if len(ticks) < 4 else 33 * (len(ticks) - 1)
+    length = bar + NOTE_SIZE * text_width(scale)  # the scale's name stands inside its length
     # side by side only if they are on the narrowest page too
     below = 2 * EDGE + 16 + NOTE_SIZE * max(map(text_width, sentences)) + length > MIN_SIDE
     drop = NOTE_SIZE * 3 if below else 0

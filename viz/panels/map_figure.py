@@ -28,8 +28,14 @@ def heatmap_texts(choice: MapChoice, num_heads: int, language: str) -> HeatmapTe
         key=say(language, "map.hover.key"),
         weight=say(language, "map.hover.weight"),
         masked=say(language, "map.hover.masked"),
-        scale=say(language, "map.scale.max" if choice.head == "max" else "map.scale", count=num_heads),
+        scale=say(language, f"map.scale.{choice.colour}", measure=measure_name(choice, num_heads, language), largest="{largest}"),
     )
+
+
+def measure_name(choice: MapChoice, num_heads: int, language: str) -> str:
+    """What the numbers of this choice are, in a word or two."""
+    form = choice.head if isinstance(choice.head, str) else "head"
+    return say(language, f"map.measure.{form}", count=num_heads)
 
 
 def map_figure(run: Run, choice: MapChoice, language: str = "en") -> go.Figure:
@@ -44,7 +50,7 @@ def map_figure(run: Run, choice: MapChoice, language: str = "en") -> go.Figure:
         view.column_labels,
         kind=choice.kind,
         texts=heatmap_texts(choice, maps_of(run.trace, choice.kind).shape[1], language),
-        zmax=view.largest if choice.colour == "max" else 1.0,
+        colour=choice.colour,
         masked=view.masked,
         uirevision=f"{run.request}|{choice.kind}",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -115,12 +116,41 @@ def test_zero_is_the_page_and_the_printed_maximum_the_full_colour() -> None:
     assert axis["colorbar"]["title"]["text"] == "weight of one head"
 
 
-def test_a_smaller_maximum_is_printed_and_says_what_lies_above() -> None:
-    table = np.full((5, 7), 1 / 7)
-    calm = as_sent(draw(table, zmax=0.25))
-    assert (calm["data"][0]["zmax"], calm["layout"]["coloraxis"]["cmax"]) == (0.25, 0.25)
-    assert calm["layout"]["coloraxis"]["colorbar"]["ticktext"] == ["0", "0.25"]
-    assert as_sent(draw(table, zmax=0.1))["layout"]["coloraxis"]["colorbar"]["ticktext"] == ["0", "≥ 0.1"]
+def test_full_colour_at_the_largest_weight_prints_it_at_the_scale() -> None:
+    table = weights()
+    table[1, 2] = 0.25
+    calm = as_sent(draw(table, colour="max"))
+    assert table.max() == 0.25
+    assert (calm["data"][0]["zmin"], calm["data"][0]["zmax"], calm["layout"]["coloraxis"]["cmax"]) == (0, 0.25, 0.25)
+    assert calm["layout"]["coloraxis"]["colorbar"]["ticktext"] == ["0", "0.2500"]
+    nothing = as_sent(draw(np.zeros((5, 7)), colour="max"))
+    assert (nothing["data"][0]["zmax"], nothing["layout"]["coloraxis"]["cmax"]) == (1, 1)
+
+
+def test_the_largest_weight_is_printed_in_the_scales_name_and_no_masked_one() -> None:
+    texts = replace(TEXTS, scale="weight, largest {largest}")
+    assert as_sent(draw(texts=texts))["layout"]["coloraxis"]["colorbar"]["title"]["text"] == "weight, largest 0.2500"
+    hidden = np.zeros((5, 7), bool)
+    hidden[0, 6] = True  # where the largest is
+    assert as_sent(draw(texts=texts, masked=hidden))["layout"]["coloraxis"]["colorbar"]["title"]["text"] == "weight, largest 0.2143"
+
+
+def test_a_logarithmic_scale_goes_by_powers_of_ten_and_hover_has_the_weight() -> None:
+    table = weights()
+    table[2, :3] = [0.1, 0.001, 0.0004]
+    table[4, 6] = 0
+    hidden = np.zeros((5, 7), bool)
+    hidden[3, 1] = True
+    sent = as_sent(draw(table, colour="log", masked=hidden))
+    trace, axis = sent["data"][0], sent["layout"]["coloraxis"]
+    z = array(trace["z"])
+    np.testing.assert_allclose(z[2, :3], [-1, -3, -3], atol=1e-6)  # less than 0.001 looks like nothing
+    assert z[4, 6] == -3 and np.isnan(z[3, 1]) and np.isnan(float(trace["customdata"][3][1] or "nan"))
+    np.testing.assert_allclose(z[0], np.maximum(-3, np.log10(table[0])), atol=1e-6)
+    assert [trace["customdata"][i][j] for i, j in ((2, 2), (4, 6), (1, 5))] == pytest.approx([0.0004, 0, table[1, 5]])
+    assert "%{customdata:.4f}" in trace["hovertemplate"] and "%{z" not in trace["hovertemplate"]
+    assert (trace["zmin"], trace["zmax"], axis["cmin"], axis["cmax"]) == (-3, 0, -3, 0)
+    assert (axis["colorbar"]["tickvals"], axis["colorbar"]["ticktext"]) == ([-3, -2, -1, 0], ["0.001", "0.01", "0.1", "1"])
 
 
 @pytest.mark.parametrize("kind", colors.KIND_COLORS)
@@ -234,8 +264,8 @@ def test_other_impossible_calls_are_refused() -> None:
         draw(weights()[None])
     with pytest.raises(ValueError, match="no queries or no keys"):
         draw(np.zeros((0, 7)), [], KEYS)
-    with pytest.raises(ValueError, match="zmax must be positive"):
-        draw(zmax=0)
+    with pytest.raises(ValueError, match="Unknown scale of colours 'square'"):
+        draw(colour="square")
     with pytest.raises(ValueError, match="Unknown kind"):
         draw(kind="self")
 
