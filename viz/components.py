@@ -14,7 +14,7 @@ import gradio as gr
 import plotly.graph_objects as go
 
 # No user text is ever part of a template: gr.HTML evaluates templates as code. The figure arrives as data (props.value).
-_TEMPLATE = """
+TEMPLATE = """
 <figure class="plot-view">
   <div class="plot-frame" tabindex="0" role="img"><div class="plot"></div></div>
   <figcaption class="only-spoken"></figcaption>
@@ -48,7 +48,7 @@ class PlotlyView(gr.HTML):
     def __init__(self, value: str | None = None, *, label_key: str, elem_id: str, css_class: str = "plot-map", **kwargs: Any) -> None:
         super().__init__(
             value,
-            html_template=_TEMPLATE,
+            html_template=TEMPLATE,
             js_on_load=_SCRIPT,
             apply_default_css=False,
             elem_id=elem_id,

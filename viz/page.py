@@ -47,7 +47,7 @@ FONTS = [
     "sans-serif",
 ]
 
-_HEADER = """
+HEADER = """
 <header class="masthead">
   <button type="button" class="skip" data-skip data-t="page.skip"></button>
   <p class="brand"><svg viewBox="0 0 22 22" aria-hidden="true">
@@ -86,7 +86,7 @@ def bridge() -> gr.HTML:
 
 def header() -> gr.HTML:
     """Name, language switch, theme switch."""
-    return static_block(_HEADER, "atlas.header(element)", "masthead")
+    return static_block(HEADER, "atlas.header(element)", "masthead")
 
 
 def footer() -> gr.HTML:

@@ -139,7 +139,7 @@ _OPTIONS = """
 </div>
 """
 _NOTICE = '<div class="notice" role="alert" hidden></div>'
-_RESULT = """
+RESULT = """
 <section class="result" data-t-label="result.label">
   <p class="field-name" data-language></p>
   <p class="words" dir="auto" aria-live="polite" data-words></p>
@@ -147,7 +147,7 @@ _RESULT = """
   <div class="progress" aria-hidden="true"></div>
 </section>
 """
-_SHARE = '<div class="share"></div>'
+SHARE = '<div class="share"></div>'
 _GIVEN_TOGGLE = """
 <button type="button" class="toggle" aria-expanded="false" aria-controls="given-area" data-t="given.summary"></button>
 """
@@ -158,15 +158,15 @@ _GIVEN_BUTTONS = """
   <p class="faint" data-t="given.help"></p>
 </div>
 """
-_MAP_HEAD = """
+MAP_HEAD = """
 <div class="map-head">
   <div class="kinds" role="radiogroup" data-t-label="kind.label" data-kinds></div>
   <h2 data-part="heading"></h2>
 </div>
 """
-_WORDS = '<section class="words-view" data-t-label="words.label"></section>'
-_STRIP = '<section class="heads-strip" data-t-label="heads.strip.label"></section>'
-_MAP_OPTIONS = """
+WORDS = '<section class="words-view" data-t-label="words.label"></section>'
+STRIP = '<section class="heads-strip" data-t-label="heads.strip.label"></section>'
+MAP_OPTIONS = """
 <div class="map-options">
   <div class="option"><span class="option-name" data-t="layer.label"></span>
     <div class="chips" role="radiogroup" data-t-label="layer.label" data-layers></div></div>
@@ -176,7 +176,7 @@ _MAP_OPTIONS = """
     <div class="lines" role="radiogroup" data-t-label="rows.label" data-rows></div></div>
 </div>
 """
-_MAP_FOOT = """
+MAP_FOOT = """
 <div class="map-foot">
   <p class="caption" data-part="caption"></p>
   <p class="caveat" data-t="caveat"></p>
@@ -211,8 +211,8 @@ def build(runs: RunCache, bridge: gr.HTML) -> gr.HTML:
         static_block(_OPTIONS, "atlas.options(element, props)", "options", {"beams": list(BEAM_SIZES)})
         models.build(runs, bridge)
         message = static_block(_NOTICE, "atlas.complain = atlas.notice(element, props, watch, atlas.onProblem)", "notice", first_notice)
-        result = static_block(_RESULT, "atlas.resultView(element, props, watch)", "result", result_value(recorded) if recorded else None)
-        static_block(_SHARE, "atlas.share?.(element)", "share")
+        result = static_block(RESULT, "atlas.resultView(element, props, watch)", "result", result_value(recorded) if recorded else None)
+        static_block(SHARE, "atlas.share?.(element)", "share")
         static_block(_GIVEN_TOGGLE, "atlas.givenToggle(element)", "given-toggle")
         with gr.Column(elem_id="given-area"):
             static_block('<p class="field-name" data-t="given.label"></p>', "atlas.applyText(element)", "given-label")
@@ -224,14 +224,14 @@ def build(runs: RunCache, bridge: gr.HTML) -> gr.HTML:
     maps = static_block("", "atlas.mapsValue?.(props, watch)", "maps", first_maps, visible="hidden")
     chunk = static_block("", "atlas.mapsChunk?.(props, watch)", "maps-chunk", None, visible="hidden")
     with gr.Column(elem_id="map-area"):
-        static_block(_MAP_HEAD, "atlas.mapControls(element); atlas.mapWords(element)", "map-head")
+        static_block(MAP_HEAD, "atlas.mapControls(element); atlas.mapWords(element)", "map-head")
         with gr.Column(elem_id="map-main"):
-            static_block(_WORDS, "atlas.wordsView?.(element)", "words-view")
+            static_block(WORDS, "atlas.wordsView?.(element)", "words-view")
             picture = PlotlyView(first_map, label_key="map.label", elem_id="map")
-            static_block(_MAP_FOOT, "atlas.mapWords(element)", "map-foot")
+            static_block(MAP_FOOT, "atlas.mapWords(element)", "map-foot")
         with gr.Column(elem_id="map-side"):
-            static_block(_STRIP, "atlas.headsStrip?.(element)", "heads-strip")
-            static_block(_MAP_OPTIONS, "atlas.mapControls(element)", "map-options")
+            static_block(STRIP, "atlas.headsStrip?.(element)", "heads-strip")
+            static_block(MAP_OPTIONS, "atlas.mapControls(element)", "map-options")
 
     def on_translate(text: str, own: str, store: dict) -> tuple[Any, Any, Any, Any]:
         said, found, all_maps = answer(runs, text, own, store)

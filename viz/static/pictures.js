@@ -79,6 +79,61 @@
     if (content !== undefined) node.textContent = content;
     return node;
   };
+  /* Mixed colours are computed as "color(srgb 0.1 0.2 0.3 / 0.4)", which few programs for SVG know. */
+  const plainColor = (value) => {
+    const parts = value.match(/^color\(srgb ([\d.e+-]+) ([\d.e+-]+) ([\d.e+-]+)(?: \/ ([\d.e+-]+))?\)$/);
+    if (!parts) return value;
+    const [red, green, blue] = parts.slice(1, 4).map((part) => Math.round(255 * Number(part)));
+    return `rgba(${red},${green},${blue},${Number(parts[4] ?? 1).toFixed(3)})`;
+  };
+  const words = async (form) => {
+    const view = document.querySelector(".words-view");
+    const stage = view.querySelector(".words-stage");
+    const origin = stage.getBoundingClientRect();
+    const width = Math.max(320, Math.ceil(origin.width)) + 2 * EDGE;
+    const TOP = 30;
+    const bottom = TOP + origin.height;
+    const lines = caption(width - 2 * EDGE);
+    const height = Math.ceil(bottom + 30 + lines.length * LINE + 8);
+    const svg = element("svg", {xmlns: SVG, width, height, viewBox: `0 0 ${width} ${height}`, "font-family": fonts()});
+    const place = (node) => {
+      const box = node.getBoundingClientRect();
+      return {x: box.left - origin.left + EDGE, y: box.top - origin.top + TOP, width: box.width, height: box.height};
+    };
+    const note = (text, y) => svg.append(element("text", {x: EDGE, y, "font-size": NOTE, fill: color("--muted")}, text));
 
-  atlas.pictures = {map, element, fonts, color, caption, inForm, EDGE, LINE, NOTE};
+    svg.append(element("rect", {width, height, fill: color("--page")}));
+    const [upper, lower] = view.querySelectorAll(".words-name");
+    note(upper.textContent, 20);
+    const ribbons = place(view.querySelector(".words-ribbons"));
+    view.querySelectorAll(".words-ribbons > g").forEach((group) => {
+      const copy = element("g", {transform: `translate(${ribbons.x} ${ribbons.y})`, opacity: getComputedStyle(group).opacity, fill: "none"});
+      group.querySelectorAll("path").forEach((path) => {
+        const style = getComputedStyle(path);
+        const given = {d: path.getAttribute("d"), "stroke-width": path.getAttribute("stroke-width")};
+        copy.append(element("path", {...given, stroke: plainColor(style.stroke), "stroke-opacity": style.strokeOpacity}));
+      });
+      svg.append(copy);
+    });
+    view.querySelectorAll(".token-word, .token-number").forEach((node) => {
+      const box = place(node);
+      const style = getComputedStyle(node);
+      const size = parseFloat(style.fontSize);
+      if (node.matches(".token-word")) {
+        const framed = node.parentNode.matches(".chosen, .pinned");
+        svg.append(element("rect", {
+          ...box, rx: 7, fill: node.parentNode.matches(".masked") ? "rgba(128,132,140,0.16)" : plainColor(style.backgroundColor),
+          stroke: framed ? color(`--${view.dataset.kind}`) : "none", "stroke-width": 1.5,
+        }));
+      }
+      if (!node.textContent) return;
+      const middle = {x: box.x + box.width / 2, y: box.y + box.height / 2 + size * 0.35, "text-anchor": "middle"};
+      svg.append(element("text", {...middle, "font-size": size, fill: plainColor(style.color)}, node.textContent));
+    });
+    note(lower.textContent, bottom + 16);
+    lines.forEach((line, index) => note(line, bottom + 30 + (index + 1) * LINE));
+    return inForm(form, new XMLSerializer().serializeToString(svg), width, height);
+  };
+
+  atlas.pictures = {map, words};
 })();
