@@ -19,6 +19,13 @@ def test_a_head_that_there_is_not(head) -> None:
         api.attention(RunCache(FakeTranslator()), "I love you.", head=head)
 
 
+@pytest.mark.parametrize("name", ["rows", "units", "specials"])
+@pytest.mark.parametrize("value", ["both", "", None, 1, ["words"]])
+def test_a_look_that_there_is_not(name, value) -> None:
+    with pytest.raises(InvalidSettingError, match=name):
+        api.attention(RunCache(FakeTranslator()), "I love you.", **{name: value})
+
+
 @pytest.mark.parametrize("beam_size", [pytest.param(10**5000, id="huge"), -1, 2.5, "4", None, True])
 def test_a_beam_that_there_is_not(beam_size) -> None:
     with pytest.raises(InvalidSettingError):

@@ -7,7 +7,7 @@ import pytest
 
 from model.errors import InvalidSettingError
 from tests.viz.fakes import DECODER, ENCODER, FakeTranslator
-from viz.panels.choice import KINDS, MapChoice, maps_of, read_cell, whole_number
+from viz.panels.choice import AGGREGATES, KINDS, MapChoice, maps_of, read_cell, whole_number
 
 TRANSLATOR = FakeTranslator()
 TRACE = TRANSLATOR.trace(TRANSLATOR.translate("I am a student."))
@@ -52,6 +52,11 @@ def test_rows_and_columns_have_the_right_names() -> None:
         {"kind": "cross", "layer": 0, "head": float("nan")},
         {"kind": "cross", "layer": 0, "head": float("inf")},
         {"kind": "cross", "layer": 0, "head": 0, "rows": "both"},
+        {"kind": "cross", "layer": 0, "head": 0, "units": "letters"},
+        {"kind": "cross", "layer": 0, "head": 0, "units": None},
+        {"kind": "cross", "layer": 0, "head": 0, "specials": False},
+        {"kind": "cross", "layer": 0, "head": 0, "colour": "rainbow"},
+        {"kind": "cross", "layer": DECODER[0], "head": "NORM"},
     ],
 )
 def test_anything_else_is_refused(store: object) -> None:
@@ -71,6 +76,20 @@ def test_what_lies_beyond_the_last_becomes_the_last_only_when_fitted() -> None:
         MapChoice.from_page(store, TRACE)
     best = {"predicted": (0, 2)}
     assert MapChoice.fitted({"kind": "cross", "layer": None, "head": "mean"}, TRACE, best) == MapChoice("cross", 0, 2)
+
+
+def test_how_a_map_is_looked_at_is_part_of_the_choice() -> None:
+    look = {"rows": "read", "units": "words", "specials": "hidden", "colour": "log"}
+    for head in (1, *AGGREGATES):
+        store = {"kind": "decoder_self", "layer": 1, "head": head, **look}
+        assert MapChoice.from_page(store, TRACE) == MapChoice("decoder_self", 1, head, "read", "words", "hidden", "log")
+        last = MapChoice("decoder_self", DECODER[0] - 1, head, "read", "words", "hidden", "log")
+        assert MapChoice.fitted({**store, "layer": 9}, TRACE) == last
+    untouched = {"kind": "cross", "layer": None, "head": "mean", "units": "words", "specials": "hidden", "colour": "max"}
+    assert MapChoice.from_page(untouched, TRACE, {"read": (0, 1)}) == MapChoice("cross", 0, 1, "read", "words", "hidden", "max")
+    for head in ("rollout", "norm"):
+        with pytest.raises(InvalidSettingError):
+            MapChoice("cross", 0, head).weights(TRACE)
 
 
 def test_no_layer_is_the_last() -> None:

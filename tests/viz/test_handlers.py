@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from model.errors import CheckpointCorruptError, InvalidSettingError, UnknownTargetError
-from tests.viz.fakes import DECODER, ENCODER, FakeTranslator, recorded_run
+from tests.viz.fakes import DECODER, ENCODER, MAX_LEN, FakeTranslator, recorded_run
 from viz.panels import api, positions, translate
+from viz.panels.choice import KINDS, MapChoice
+from viz.panels.map_view import map_view
+from viz.panels.maps_value import layer_value, maps_value
 from viz.panels.positions import PositionChoice, dimensions, offered_pairs
 from viz.runs import Request, RunCache
 
@@ -28,25 +31,29 @@ def drawn(view: str, language: str = "en") -> dict:
     return json.loads(view)["views"][language]["figure"]
 
 
+def kinds(maps: str) -> dict:
+    return json.loads(maps)["kinds"]
+
+
 def test_a_page_that_has_not_chosen_gets_the_head_that_aligns_best(runs: RunCache) -> None:
     runs.translator.best_heads = {"predicted": (0, 2)}
-    store = STORE | {"layer": None}
-    _, result, view = translate.translate(runs, "I love you.", store)
+    long = "a " * (MAX_LEN - 2)  # of a long sentence only the layer that is shown comes at once
+    _, result, maps = translate.translate(runs, long, STORE | {"layer": None})
     assert result["best_heads"] == {"predicted": [0, 2]}
-    for drawing in (view, translate.draw(runs, result, store)[2]):
-        about = json.loads(drawing)["about"]
-        assert (about["kind"], about["layer"], about["head"]) == ("cross", 0, 2)
+    assert [text is not None for text in kinds(maps)["cross"]["weights"]] == [True, False]
 
 
-def test_translate_answers_with_result_and_map(runs: RunCache) -> None:
-    message, result, view = translate.translate(runs, "I love you.", STORE)
+def test_translate_answers_with_result_and_maps(runs: RunCache) -> None:
+    message, result, maps = translate.translate(runs, "I love you.", STORE)
     assert message is None and result["text"] == "Je t'aime." and result["badge"] == "live"
-    assert drawn(view)["layout"]["meta"]["queries"] == ["▁Je", "▁t", "'", "aime", ".", "</s>"]
-    assert list(json.loads(view)["views"]) == ["en"]
-    about = json.loads(translate.translate(runs, "I love you.", STORE | {"lang": "zh"})[2])
-    assert list(about["views"]) == ["zh"] and about["about"] == {"request": result["request"]} | {
-        name: STORE[name] for name in ("kind", "layer", "head", "rows")
-    }
+    run = runs.get(Request("I love you.", "fra"))
+    assert maps == maps_value(run) and json.loads(maps)["request"] == result["request"]
+    shapes = {kind: (of["layers"], of["heads"]) for kind, of in kinds(maps).items()}
+    assert shapes == {"encoder_self": ENCODER, "decoder_self": DECODER, "cross": DECODER}
+    pieces = [piece for word in result["words"] for piece in word["pieces"]]
+    assert [piece["token"] for piece in pieces] == list(run.translation.tgt_out_tokens)
+    for piece, beside in zip(pieces, run.runner_ups, strict=True):
+        assert piece["rank"] == beside.rank and [tuple(other) for other in piece["others"]] == list(beside.others)
 
 
 @pytest.mark.parametrize(
@@ -59,16 +66,13 @@ def test_translate_answers_with_result_and_map(runs: RunCache) -> None:
         ("decoder_self", (9, "max"), (DECODER[0] - 1, "max")),
     ],
 )
-def test_a_choice_made_on_a_larger_model_shows_the_last_map_there_is(runs: RunCache, kind: str, asked: tuple, shown: tuple) -> None:
+def test_a_choice_made_on_a_larger_model_brings_the_last_layer_there_is(runs: RunCache, kind: str, asked: tuple, shown: tuple) -> None:
     store = STORE | {"kind": kind, "layer": asked[0], "head": asked[1]}
-    for message, result, view in (
-        translate.translate(runs, "I love you.", store),
-        translate.force(runs, "I love you.", "Je vous aime.", store),
-    ):
-        about = json.loads(view)["about"]
-        assert message is None and result["text"] and (about["kind"], about["layer"], about["head"]) == (kind, *shown)
-    if asked != shown:  # a drawing is of a run whose sizes the page knows
-        assert translate.draw(runs, result, store)[0]["code"] == "invalid_setting"
+    long = "a " * (MAX_LEN - 2)
+    for message, result, maps in (translate.translate(runs, long, store), translate.force(runs, long, "Je vous aime.", store)):
+        assert message is None and result["text"]
+        assert [i for i, text in enumerate(kinds(maps)[kind]["weights"]) if text] == [shown[0]]
+        assert not any(text for other in KINDS if other != kind for text in kinds(maps)[other]["weights"])
 
 
 @pytest.mark.parametrize(
@@ -84,6 +88,9 @@ def test_a_choice_made_on_a_larger_model_shows_the_last_map_there_is(runs: RunCa
         ("hello", STORE | {"layer": -1}, "invalid_setting"),
         ("hello", STORE | {"head": "2"}, "invalid_setting"),
         ("hello", STORE | {"rows": "both"}, "invalid_setting"),
+        ("hello", STORE | {"units": "letters"}, "invalid_setting"),
+        ("hello", STORE | {"specials": True}, "invalid_setting"),
+        ("hello", STORE | {"colour": ["log"]}, "invalid_setting"),
         ("hello", STORE | {"kind": "__class__"}, "invalid_setting"),
         ("hello", None, "invalid_setting"),
         ("hello", "x", "invalid_setting"),
@@ -110,29 +117,44 @@ def test_a_mistake_of_ours_is_logged_and_not_shown(
 def test_force_needs_a_translation(runs: RunCache) -> None:
     assert translate.force(runs, "I love you.", " ", STORE)[0]["code"] == "empty_given"
     assert translate.force(runs, "I love you.", None, STORE)[0]["code"] == "empty_given"
-    message, result, view = translate.force(runs, "I love you.", "Je vous aime.", STORE)
-    assert message is None and result["badge"] == "given" and "▁vous" in drawn(view)["layout"]["meta"]["queries"]
+    message, result, maps = translate.force(runs, "I love you.", "Je vous aime.", STORE)
+    assert message is None and result["badge"] == "given"
+    assert "▁vous" in [label["raw"] for label in json.loads(maps)["sides"]["predicted"]["pieces"]["en"]]
 
 
-def test_draw_takes_the_run_on_the_screen_and_never_runs_the_model(runs: RunCache) -> None:
+def wish(kind: object, layer: object) -> dict:
+    return STORE | {"wanted": {"kind": kind, "layer": layer}}
+
+
+def test_a_layer_comes_from_the_run_on_the_screen_and_the_model_does_not_run(runs: RunCache) -> None:
     _, result, _ = translate.translate(runs, "I love you.", STORE)
     calls = runs.translator.calls
-    message, same, view = translate.draw(runs, result, STORE | {"kind": "encoder_self", "layer": 2, "head": 3})
-    assert message == SKIP and same == SKIP and drawn(view)["layout"]["meta"]["kind"] == "encoder_self"
+    message, same, layer = translate.more_maps(runs, result, wish("encoder_self", 2))
+    assert message == SKIP and same == SKIP and layer == layer_value(runs.get(Request("I love you.", "fra")), "encoder_self", 2)
     assert runs.translator.calls == calls
 
     gone = RunCache(runs.translator)  # what was on the screen has left the cache: the page is asked to send it again
-    message, stale, view = translate.draw(gone, result, STORE)
-    assert message == SKIP and stale["stale"] and stale["request"] == result["request"] and view == SKIP
-    assert translate.draw(runs, {"request": {"text": 1}}, STORE)[0]["code"] == "invalid_setting"
-    assert translate.draw(runs, None, STORE)[0]["code"] == "invalid_setting"
+    message, stale, layer = translate.more_maps(gone, result, wish("cross", 0))
+    assert message == SKIP and stale["stale"] and stale["request"] == result["request"] and layer == SKIP
+    assert translate.more_maps(runs, {"request": {"text": 1}}, wish("cross", 0))[0]["code"] == "invalid_setting"
+    assert translate.more_maps(runs, None, wish("cross", 0))[0]["code"] == "invalid_setting"
+
+
+@pytest.mark.parametrize(
+    "store",
+    [None, {}, {"wanted": "cross"}, {"wanted": {"kind": "cross"}}, wish("cross", DECODER[0]), wish("encoder_self", -1), wish(["cross"], 0)],
+)
+def test_a_layer_that_there_is_not(runs: RunCache, store: object) -> None:
+    message, *rest = translate.more_maps(runs, translate.result_value(runs.recorded), store)
+    assert message["code"] == "invalid_setting" and message["about"] == "maps" and rest == [SKIP, SKIP]
 
 
 def test_two_visitors_in_turn_see_their_own_run(runs: RunCache) -> None:
     _, first, _ = translate.translate(runs, "I love you.", STORE)
     _, second, _ = translate.translate(runs, "Cats sleep.", STORE)
-    assert drawn(translate.draw(runs, first, STORE)[2])["layout"]["meta"]["keys"][1] == "▁I"
-    assert drawn(translate.draw(runs, second, STORE)[2])["layout"]["meta"]["keys"][1] == "▁Cats"
+    for result in (first, second):
+        assert json.loads(translate.more_maps(runs, result, wish("cross", 1))[2])["request"] == result["request"]
+    assert translate.more_maps(runs, first, wish("cross", 1))[2] != translate.more_maps(runs, second, wish("cross", 1))[2]
 
 
 def test_without_a_model_every_handler_says_why() -> None:
@@ -141,19 +163,18 @@ def test_without_a_model_every_handler_says_why() -> None:
     assert message["code"] == "checkpoint_corrupt" and message["params"]["path"] == "model.safetensors"
     assert positions.draw(runs, None, STORE)[0]["code"] == "checkpoint_corrupt"
     shown = translate.result_value(runs.recorded)
-    assert translate.draw(runs, shown, STORE, message)[0] == SKIP  # the recorded run can be looked at, and there is still no model
-    failed = translate.draw(runs, shown, STORE | {"layer": 99}, message)[0]
-    assert translate.draw(runs, shown, STORE, failed)[0] == message
+    assert translate.more_maps(runs, shown, wish("cross", 0), message)[0] == SKIP  # the recorded run can be looked at without a model
+    failed = translate.more_maps(runs, shown, wish("cross", 99), message)[0]
+    assert translate.more_maps(runs, shown, wish("cross", 0), failed)[0] == message
 
 
-def test_a_drawing_takes_back_only_the_complaint_of_a_drawing(runs: RunCache) -> None:
-    shown = translate.result_value(runs.recorded)
+def test_a_layer_takes_back_only_the_complaint_about_a_layer(runs: RunCache) -> None:
+    shown, possible = translate.result_value(runs.recorded), wish("cross", 0)
     empty = translate.translate(runs, "", STORE)[0]
-    assert translate.draw(runs, shown, STORE, empty)[0] == SKIP
-    impossible = translate.draw(runs, shown, STORE | {"layer": 99}, empty)[0]
-    assert impossible["code"] == "invalid_setting"
-    assert translate.draw(runs, shown, STORE, impossible)[0] is None
-    assert translate.draw(runs, shown, STORE, None)[0] == SKIP and translate.draw(runs, shown, STORE, "x")[0] == SKIP
+    assert translate.more_maps(runs, shown, possible, empty)[0] == SKIP
+    impossible = translate.more_maps(runs, shown, wish("cross", 99), empty)[0]
+    assert translate.more_maps(runs, shown, possible, impossible)[0] is None
+    assert translate.more_maps(runs, shown, possible, None)[0] == SKIP and translate.more_maps(runs, shown, possible, "x")[0] == SKIP
 
 
 def test_one_event_answers_for_both_kinds_of_translation(runs: RunCache) -> None:
@@ -228,6 +249,13 @@ def test_api_functions_return_plain_values_and_raise_typed_errors(runs: RunCache
     trace = runs.get(Request("I love you.", "fra")).trace
     np.testing.assert_allclose(one["weights"], trace.cross_attention[1, 2], atol=1e-7)
     assert (len(one["query_tokens"]), len(one["key_tokens"])) == trace.cross_attention.shape[2:]
+    run = runs.get(Request("I love you.", "fra"))
+    for head, weights in (("norm", run.norms["cross"][1]), ("rollout", run.rollout["cross"][1])):
+        np.testing.assert_allclose(api.attention(runs, "I love you.", layer=1, head=head)["weights"], weights, atol=1e-7)
+    words = api.attention(runs, "I love you.", layer=1, head="2", rows="read", units="words", specials="hidden")
+    view = map_view(run, MapChoice("cross", 1, 2, "read", "words", "hidden"))
+    assert (words["query_tokens"], words["key_tokens"]) == (["Je", "t'aime", "."], ["I", "love", "you", "."])
+    assert words["weights"] == view.weights.tolist() and words["hidden"] == view.hidden > 0
     assert api.translate(runs, "I love you.", translation="Je vous aime.")["forced"]
     with pytest.raises(UnknownTargetError):
         api.translate(runs, "I love you.", "tlh")
