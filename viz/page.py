@@ -20,14 +20,18 @@ SCRIPTS = (
     "plot.js",
     "maps.js",
     "heatmap.js",
+    "map.js",
     "ribbons.js",
     "words.js",
     "mosaic.js",
+    "strip.js",
+    "headmap.js",
     "heads.js",
     "models.js",
     "card.js",
     "result.js",
     "translate.js",
+    "choice.js",
     "positions.js",
     "pictures.js",
     "share.js",
@@ -80,7 +84,7 @@ def report_end(event: Any, name: str) -> None:
 
 def bridge() -> gr.HTML:
     """The hidden component through which the page's store reaches Python; its events are named in the script."""
-    script = "atlas.connect(props, trigger, ['translate', 'draw', 'maps', 'export', 'positions', 'load_model'])"
+    script = "atlas.connect(props, trigger, ['translate', 'maps', 'export', 'positions', 'load_model'])"
     return static_block("", script, "bridge", {}, visible="hidden")
 
 
