@@ -14,11 +14,12 @@ from pathlib import Path
 import gradio as gr
 
 import model
+from model.analysis.profile import read_profile
 from model.best_heads import read_best_heads
 from model.errors import AtlasError
 from model.loading import load_offered
 from model.pool import ModelPool
-from model.recording import load_run
+from model.recording import load_examination
 from model.translator import Translator
 from viz import page
 from viz.panels import api, heads, positions, share, translate
@@ -31,12 +32,12 @@ EXAMPLE = Path(model.__file__).parent / "weights" / "example.npz"
 def recorded_run(path: Path = EXAMPLE) -> Run | None:
     """The worked example that the page opens with; None if there is none that can be read (the page then opens without a picture)."""
     try:
-        translation, trace = load_run(path)
+        translation, examination = load_examination(path)
     except AtlasError as error:
         print(f"No recorded example: {error}")
         return None
     request = Request(translation.source_text, translation.target, recorded=True)
-    return Run(request, translation, trace, 0.0, best_heads=read_best_heads(path.parent))
+    return Run.of(request, translation, examination, best_heads=read_best_heads(path.parent), profile=read_profile(path.parent))
 
 
 def build_app(
