@@ -37,6 +37,28 @@ def view_value(figures: Mapping[str, go.Figure], alternatives: Mapping[str, str]
     return f'{{"about":{json.dumps(about)},"views":{{{views}}}}}'
 
 
+class MapView(gr.HTML):
+    """The heat map of the Translate tab, which the page draws by itself (static/map.js) from the maps that it has.
+
+    value: what `viz.figures.heatmap_template.heatmap_template` gives; it never changes.
+    """
+
+    def __init__(self, value: Mapping[str, Any], *, elem_id: str, css_class: str = "plot-map", **kwargs: Any) -> None:
+        super().__init__(
+            value,
+            html_template=TEMPLATE,
+            js_on_load="atlas.mapView({element, props})",
+            apply_default_css=False,
+            elem_id=elem_id,
+            elem_classes=[css_class],
+            **kwargs,
+        )
+
+    def postprocess(self, value: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        """As it is: data, never markup."""
+        return value
+
+
 class PlotlyView(gr.HTML):
     """Shows the figure(s) of `view_value`.
 

@@ -154,9 +154,9 @@ def test_two_visitors_with_different_models(runs: RunCache) -> None:
         "decoder_self": {"layers": 4, "heads": 6},
         "cross": {"layers": 4, "heads": 6},
     }
-    # a map of one model is never drawn for the run of another
-    view = json.loads(translate.draw(runs, result, STORE)[2])
-    assert view["about"]["request"]["model"] == ARABIC and view["about"]["layer"] == 3
+    # a layer of one model is never sent for the run of another
+    layer = json.loads(translate.more_maps(runs, result, {**STORE, "wanted": {"kind": "cross", "layer": 3}})[2])
+    assert layer["request"]["model"] == ARABIC and layer["layer"] == 3
 
 
 def test_a_wrong_target_says_which_there_are(runs: RunCache) -> None:

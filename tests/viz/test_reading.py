@@ -9,7 +9,7 @@ import pytest
 
 from tests.viz.fakes import FakeTranslator, recorded_run
 from viz.panels.choice import MapChoice
-from viz.panels.map_figure import figure_value, map_in_words
+from viz.panels.map_figure import map_figure, map_in_words
 from viz.panels.reading import result_value, words
 
 
@@ -99,6 +99,8 @@ def test_a_map_is_told_in_words_and_drawn_as_strict_json() -> None:
         raise AssertionError(constant)
 
     for kind in ("encoder_self", "decoder_self", "cross"):
-        view = json.loads(figure_value(run, MapChoice(kind, 0, "max"), ("en", "zh")), parse_constant=refuse)["views"]
-        assert set(view) == {"en", "zh"} and view["zh"]["alt"].startswith("热图")
-        assert "编" not in json.dumps(view["en"], ensure_ascii=False)
+        for colour in ("linear", "max", "log"):
+            choice = MapChoice(kind, 0, "max", colour=colour)
+            english, chinese = (map_figure(run, choice, language).to_json(validate=False) for language in ("en", "zh"))
+            assert "row: the word" in str(json.loads(english, parse_constant=refuse)) and "行：" in str(json.loads(chinese))
+        assert map_in_words(run, choice, "zh").startswith("热图")

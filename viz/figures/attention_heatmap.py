@@ -182,16 +182,16 @@ def _size(rows: Sequence[Label], columns: Sequence[Label], header: int) -> dict[
     # rows keep a line of text each as long as the figure fits a screen or so, then labels are thinned
     row = max(frame.cell_size(len(rows), 40, 560), frame.cell_size(len(rows), frame.LABEL_PITCH, 960))
     column = frame.cell_size(len(columns), frame.LABEL_PITCH, 960)
-    left = frame.EDGE + 8 + round(frame.TOKEN_SIZE * max(label.width for label in rows))
+    left = frame.EDGE + 8 + frame.whole(frame.TOKEN_SIZE * max(label.width for label in rows))
     longest = frame.TOKEN_SIZE * max(label.width for label in columns)
     upright = longest if longest * len(columns) > 600 else 0  # Plotly sets labels upright where the page is too narrow for them
     top = header + 24
     return {
         "left": left,
         "top": top,
-        "height": round(top + upright + row * len(rows) + 10),
-        "min_width": max(frame.MIN_SIDE, round(left + column * len(columns) + frame.EDGE)),
-        "max_width": max(frame.MIN_SIDE, round(left + 1.8 * max(row, column) * len(columns) + frame.EDGE)),
+        "height": frame.whole(top + upright + row * len(rows) + 10),
+        "min_width": max(frame.MIN_SIDE, frame.whole(left + column * len(columns) + frame.EDGE)),
+        "max_width": max(frame.MIN_SIDE, frame.whole(left + 1.8 * max(row, column) * len(columns) + frame.EDGE)),
         "row": row,
         "column": column,
     }

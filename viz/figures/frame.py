@@ -50,7 +50,7 @@ def base_layout(height: float, uirevision: str | None) -> dict:
     return {
         "template": "none",
         "autosize": True,
-        "height": round(height),
+        "height": whole(height),
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": FONT, "size": TOKEN_SIZE, "color": LIGHT.ink},
@@ -60,6 +60,11 @@ def base_layout(height: float, uirevision: str | None) -> dict:
         "showlegend": False,
         "uirevision": uirevision,
     }
+
+
+def whole(pixels: float) -> int:
+    """The nearest whole number, of two equally near ones the lower: the page, which adds up widths in another order, finds the same."""
+    return math.floor(pixels + 0.5 - 1e-6)
 
 
 def cell_size(count: int, comfortable: float, room: float, smallest: float = 6) -> float:
@@ -165,10 +170,10 @@ def header(row: str, column: str, scale: str, ticks: dict[float, str], ramps: di
         "orientation": "h",
         "thickness": 6,
         "lenmode": "pixels",
-        "len": round(length),
+        "len": whole(length),
         "x": 1,
         "xanchor": "right",
-        "xpad": round(2 + NOTE_SIZE * text_width(ticks[max(ticks)]) / 2),  # the last number stands around its end
+        "xpad": whole(2 + NOTE_SIZE * text_width(ticks[max(ticks)]) / 2),  # the last number stands around its end
         "y": 1,
         "yref": "container",
         "yanchor": "top",

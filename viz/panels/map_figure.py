@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import plotly.graph_objects as go
 
-from viz.components import view_value
 from viz.figures.attention_heatmap import HeatmapTexts, attention_heatmap
+from viz.figures.heatmap_template import heatmap_template
 from viz.panels.choice import MapChoice, maps_of
 from viz.panels.map_view import map_view
 from viz.runs import Run
-from viz.text import say
+from viz.text import LANGUAGES, say
 
 SENTENCES_IN_WORDS = 40  # of a long map, only so many rows are told
 
@@ -39,7 +37,7 @@ def measure_name(choice: MapChoice, num_heads: int, language: str) -> str:
 
 
 def map_figure(run: Run, choice: MapChoice, language: str = "en") -> go.Figure:
-    """The heat map of one choice. Zoom survives another head or layer of the same shape, not another sentence.
+    """The heat map of one choice. Zoom survives another head, layer or colour, not another sentence or shape.
 
     Raises InvalidSettingError if the run does not have this map (see `viz.panels.map_view.map_view`).
     """
@@ -52,17 +50,15 @@ def map_figure(run: Run, choice: MapChoice, language: str = "en") -> go.Figure:
         texts=heatmap_texts(choice, maps_of(run.trace, choice.kind).shape[1], language),
         colour=choice.colour,
         masked=view.masked,
-        uirevision=f"{run.request}|{choice.kind}",
+        uirevision=f"{run.request}|{choice.kind}|{choice.units}|{choice.specials}",
     )
 
 
-def figure_value(run: Run, choice: MapChoice, languages: tuple[str, ...]) -> str:
-    """The heat map of one choice as the value of a PlotlyView, in each of `languages`."""
-    return view_value(
-        {language: map_figure(run, choice, language) for language in languages},
-        {language: map_in_words(run, choice, language) for language in languages},
-        {"request": run.request.as_dict(), **asdict(choice)},
-    )
+def page_template() -> dict[str, object]:
+    """What the page draws its heat maps with (`viz.figures.heatmap_template`)."""
+    names = ("map.row.", "map.column", "map.measure.", "map.scale.")
+    texts = {language: {key: text for key, text in table.items() if key.startswith(names)} for language, table in LANGUAGES.items()}
+    return heatmap_template(texts)
 
 
 def map_in_words(run: Run, choice: MapChoice, language: str) -> str:

@@ -12,11 +12,11 @@ import gradio as gr
 
 from model.catalogue import EMBEDDED
 from model.errors import AtlasError
-from viz.components import PlotlyView
+from viz.components import MapView
 from viz.page import report_end, static_block
 from viz.panels import models
-from viz.panels.choice import MapChoice, as_mapping, language_of
-from viz.panels.map_figure import figure_value
+from viz.panels.choice import MapChoice, as_mapping
+from viz.panels.map_figure import page_template
 from viz.panels.maps_value import layer_value, maps_value
 from viz.panels.notice import notice
 from viz.panels.reading import result_value
@@ -97,23 +97,6 @@ def more_maps(runs: RunCache, result: object, store: object, message: object = N
     return _without_complaint(runs, request, message, "maps"), gr.skip(), layer
 
 
-def draw(runs: RunCache, result: object, store: object, message: object = None) -> tuple[Any, Any, Any]:
-    """Another map of the run on the screen. Never runs the model: if the run has left the cache, the page is told to ask again.
-
-    message: what the notice says now. A drawing that works takes back only the complaint of one that did not.
-    """
-    try:
-        request = Request.from_page(as_mapping(result).get("request"))
-        run = runs.find(request)
-        if run is None:
-            return gr.skip(), {**as_mapping(result), "stale": time.time()}, gr.skip()
-        choice = MapChoice.from_page(store, run.trace, run.best_heads)
-        drawn = figure_value(run, choice, (language_of(store),))
-    except Exception as error:
-        return {**notice(error), "about": "draw"}, gr.skip(), gr.skip()
-    return _without_complaint(runs, request, message, "draw"), gr.skip(), drawn
-
-
 def _without_complaint(runs: RunCache, request: Request, message: object, about: str) -> Any:
     """The message that stands, or what is to stand in its place if it was a complaint about this."""
     if as_mapping(message).get("about") != about:
@@ -172,8 +155,15 @@ MAP_OPTIONS = """
     <div class="chips" role="radiogroup" data-t-label="layer.label" data-layers></div></div>
   <div class="option"><span class="option-name" data-t="head.label"></span>
     <div class="chips" role="radiogroup" data-t-label="head.label" data-heads></div></div>
-  <div class="option" data-rows-group data-t-title="rows.help"><span class="option-name" data-t="rows.label"></span>
+  <div class="option" data-t-title="rows.help"><span class="option-name" data-t="rows.label"></span>
     <div class="lines" role="radiogroup" data-t-label="rows.label" data-rows></div></div>
+  <div class="option" data-t-title="units.help"><span class="option-name" data-t="units.label"></span>
+    <div class="segments" role="radiogroup" data-t-label="units.label" data-units></div></div>
+  <div class="option" data-t-title="specials.help"><span class="option-name" data-t="specials.label"></span>
+    <div class="segments" role="radiogroup" data-t-label="specials.label" data-specials></div>
+    <span class="hidden-share" data-hidden-share aria-live="polite"></span></div>
+  <div class="option"><span class="option-name" data-t="colour.label"></span>
+    <div class="segments" role="radiogroup" data-t-label="colour.label" data-colours></div></div>
 </div>
 """
 MAP_FOOT = """
@@ -182,10 +172,17 @@ MAP_FOOT = """
   <p class="caveat" data-t="caveat"></p>
   <details><summary data-t="more.open"></summary>
     <p data-part="paragraph"></p>
-    <p class="formula">Attention(<i>Q</i>, <i>K</i>, <i>V</i>) = softmax(<i>QK</i><sup>⊤</sup> / √<i>d<sub>k</sub></i><span data-mask
-      hidden> + <i>M</i></span>) <i>V</i><span data-mask hidden>,&emsp;<i>M<sub>ij</sub></i> = 0 (<i>j</i> ≤ <i>i</i>), −∞ (<i>j</i>
-      &gt; <i>i</i>)</span></p>
-    <p class="faint"><i>d<sub>k</sub></i> <span data-t="more.where"></span></p>
+    <p class="formula" data-plain>
+      Attention(<i>Q</i>, <i>K</i>, <i>V</i>) = softmax(<i>QK</i><sup>⊤</sup> / √<i>d<sub>k</sub></i><span
+      data-mask hidden> + <i>M</i></span>) <i>V</i><span data-mask hidden>,&emsp;<i>M<sub>ij</sub></i> = 0 (<i>j</i> ≤ <i>i</i>), −∞
+      (<i>j</i> &gt; <i>i</i>)</span></p>
+    <p class="formula" data-for="rollout" hidden><i>A</i> = ½ · <span data-t="more.mean"></span> + ½ <i>I</i>,&emsp;<i>A<sub>ℓ</sub></i> ⋯
+      <i>A</i><sub>1</sub></p>
+    <p class="formula" data-for="norm" hidden>‖ Σ<sub><i>h</i></sub> <i>α</i><sup><i>h</i></sup><sub><i>ij</i></sub>
+      <i>v</i><sup><i>h</i></sup><sub><i>j</i></sub> <i>W<sub>O</sub></i><sup><i>h</i></sup> ‖ / Σ<sub><i>k</i></sub>
+      ‖ Σ<sub><i>h</i></sub> <i>α</i><sup><i>h</i></sup><sub><i>ik</i></sub> <i>v</i><sup><i>h</i></sup><sub><i>k</i></sub>
+      <i>W<sub>O</sub></i><sup><i>h</i></sup> ‖</p>
+    <p class="faint" data-plain><i>d<sub>k</sub></i> <span data-t="more.where"></span></p>
   </details>
 </div>
 """
@@ -194,7 +191,6 @@ MAP_FOOT = """
 def build(runs: RunCache, bridge: gr.HTML) -> gr.HTML:
     """Lays the tab out inside the current Blocks and wires it. Returns the component that holds the result, for other tabs."""
     recorded = runs.recorded
-    first_map = recorded and figure_value(recorded, MapChoice.first(recorded.trace, recorded.best_heads), ("en", "zh"))
     first_notice = notice(runs.problem) if runs.problem else None
 
     with gr.Column(elem_id="sentence-area"):
@@ -227,18 +223,14 @@ def build(runs: RunCache, bridge: gr.HTML) -> gr.HTML:
         static_block(MAP_HEAD, "atlas.mapControls(element); atlas.mapWords(element)", "map-head")
         with gr.Column(elem_id="map-main"):
             static_block(WORDS, "atlas.wordsView?.(element)", "words-view")
-            picture = PlotlyView(first_map, label_key="map.label", elem_id="map")
+            MapView(page_template(), elem_id="map")
             static_block(MAP_FOOT, "atlas.mapWords(element)", "map-foot")
         with gr.Column(elem_id="map-side"):
             static_block(STRIP, "atlas.headsStrip?.(element)", "heads-strip")
             static_block(MAP_OPTIONS, "atlas.mapControls(element)", "map-options")
 
-    def on_translate(text: str, own: str, store: dict) -> tuple[Any, Any, Any, Any]:
-        said, found, all_maps = answer(runs, text, own, store)
-        return said, found, all_maps, draw(runs, found, store)[2] if "request" in found else gr.skip()
-
-    def on_draw(shown: dict, store: dict, said: dict | None) -> tuple[Any, Any, Any]:
-        return draw(runs, shown, store, said)
+    def on_translate(text: str, own: str, store: dict) -> tuple[Any, Any, Any]:
+        return answer(runs, text, own, store)
 
     def on_maps(shown: dict, store: dict, said: dict | None) -> tuple[Any, Any, Any]:
         return more_maps(runs, shown, store, said)
@@ -247,8 +239,7 @@ def build(runs: RunCache, bridge: gr.HTML) -> gr.HTML:
     model_events = {"concurrency_id": "model", "concurrency_limit": 1, **quiet}
     map_events = {"concurrency_id": "maps", "concurrency_limit": 8, **quiet}
     events = {
-        "translate": bridge.translate(on_translate, [sentence, given, bridge], [message, result, maps, picture], **model_events),
-        "draw": bridge.draw(on_draw, [result, bridge, message], [message, result, picture], **map_events),
+        "translate": bridge.translate(on_translate, [sentence, given, bridge], [message, result, maps], **model_events),
         "maps": bridge.maps(on_maps, [result, bridge, message], [message, result, chunk], **map_events),
     }
     for name, event in events.items():

@@ -1,1 +1,156 @@
-/* The heat map of the chosen map. */
+/* One map as a Plotly figure, built in the page: the same rules as viz/figures/attention_heatmap.py and frame.py.
+ *
+ * Everything that does not depend on the map (colours, fonts, themes, fixed settings) comes from a template made there, so it is written
+ * once; tests/browser/test_heatmap_parity.py holds the two figures against each other.
+ */
+atlas.heatmap = (() => {
+  const {say, state} = atlas;
+  const sum = (numbers) => numbers.reduce((all, one) => all + one, 0);
+  const most = (numbers) => numbers.reduce((all, one) => Math.max(all, one), 0);
+  const whole = (pixels) => Math.floor(pixels + 0.5 - 1e-6); // frame.whole
+
+  /* ---- words and their widths in ems ---- */
+  const rowName = (choice) => (choice.kind === "encoder_self" ? "encoder_self" : choice.rows);
+  const form = (choice) => (typeof choice.head === "number" ? "head" : choice.head);
+  const sentenceOf = (key) => window.atlasText[state.lang][key];
+  const words = (view, choice, template) => {
+    const width = (key) => template.widths[state.lang][key];
+    const digits = (text) => sum([...text].map((char) => template.digits[char] ?? 0));
+    const count = String(atlas.maps.size(choice.kind).heads);
+    const largest = view.max.toFixed(4);
+    const measure = `map.measure.${form(choice)}`;
+    const scale = `map.scale.${choice.colour}`;
+    const holes = sentenceOf(scale); // what the sentence has room for
+    const row = `map.row.${rowName(choice)}`;
+    return {
+      sentences: [`↓ ${say(row)}`, `→ ${say("map.column")}`],
+      sentence: template.arrow + Math.max(width(row), width("map.column")),
+      scale: say(scale, {measure: say(measure, {count}), largest}),
+      scaleWidth: width(scale) + width(measure) + (sentenceOf(measure).includes("{count}") ? digits(count) : 0)
+        + (holes.includes("{largest}") ? digits(largest) : 0),
+      digits,
+    };
+  };
+
+  /* ---- colour ---- */
+  const ticks = (view, choice, {sizes}) => {
+    if (choice.colour === "log") {
+      const powers = Array.from({length: 1 - sizes.log}, (_, i) => sizes.log + i);
+      return [powers, powers.map((power) => String(10 ** power))];
+    }
+    const top = choice.colour === "max" && view.max > 0 ? view.max : 1;
+    return [[0, top], ["0", top === view.max && choice.colour === "max" ? view.max.toFixed(4) : "1"]];
+  };
+
+  /* ---- sizes in px ---- */
+  const cellSize = (count, comfortable, room) => Math.max(Math.min(comfortable, room / count), 6);
+  const layoutSize = ({rows, columns}, header, {sizes}) => {
+    const row = Math.max(cellSize(rows.length, 40, 560), cellSize(rows.length, sizes.pitch, 960));
+    const column = cellSize(columns.length, sizes.pitch, 960);
+    const left = sizes.edge + 8 + whole(sizes.token * most(rows.map((label) => label.width)));
+    const longest = sizes.token * most(columns.map((label) => label.width));
+    const upright = longest * columns.length > 600 ? longest : 0;
+    const top = header + 24;
+    return {
+      left, top, row, column,
+      height: whole(top + upright + row * rows.length + 10),
+      narrowest: Math.max(sizes.least, whole(left + column * columns.length + sizes.edge)),
+      widest: Math.max(sizes.least, whole(left + 1.8 * Math.max(row, column) * columns.length + sizes.edge)),
+    };
+  };
+
+  /* ---- parts ---- */
+  const hiddenAxis = (axis, labels, reverse) => {
+    const [low, high] = [-0.5, labels.length - 0.5];
+    return Object.assign(axis, {
+      range: reverse ? [high, low] : [low, high], autorangeoptions: {clipmin: low, clipmax: high},
+      tickvals: labels.map((_, i) => i), ticktext: labels.map((label, i) => `${label.hover} · ${i}`),
+    });
+  };
+  const labelAxis = (axis, labels, cell, {sizes}) => {
+    const step = Math.max(1, Math.ceil(sizes.pitch / cell - 1e-9));
+    const shown = labels.map((_, i) => i).filter((i) => i % step === 0);
+    axis.tickfont.size = cell >= 20 ? sizes.token : sizes.note;
+    return Object.assign(axis, {tickvals: shown, ticktext: shown.map((i) => labels[i].short)});
+  };
+  /* Strokes over masked cells, joined from one end of a diagonal of them to the other (_hatching). */
+  const hatching = (masked, down, across, {sizes}) => {
+    const strokes = [];
+    for (let total = 0; total < down + across - 1; total += Math.ceil(Math.max(down, across) / sizes.strokes)) {
+      let start = null;
+      const last = Math.min(across, total + 1);
+      for (let k = Math.max(0, total - down + 1); k <= last; k++) {
+        const inside = k < last && masked[(total - k) * across + k];
+        if (inside && start === null) start = k;
+        if (inside || start === null) continue;
+        const [left, right] = [start - 0.5, k - 0.5];
+        strokes.push(`M${left} ${total - left}L${right} ${total - right}`);
+        start = null;
+      }
+    }
+    return strokes.join("");
+  };
+  const inRows = (flat, down, across) => Array.from({length: down}, (_, i) => flat.subarray(i * across, (i + 1) * across));
+
+  const figure = (view, template, choice = state) => {
+    const {data: [map, carrier, veil], layout} = structuredClone(template.figures[view.kind]);
+    const {sizes} = template;
+    const [down, across] = [view.rows.length, view.columns.length];
+    const text = words(view, choice, template);
+    const [values, texts] = ticks(view, choice, template);
+    const bar = values.length < 4 ? 64 : 33 * (values.length - 1);
+    const length = bar + sizes.note * text.scaleWidth;
+    const below = 2 * sizes.edge + 16 + sizes.note * text.sentence + length > sizes.least;
+    const drop = below ? sizes.note * 3 : 0;
+    const size = layoutSize(view, sizes.header + drop, template);
+    const log = choice.colour === "log";
+    const name = rowName(choice);
+    const tokens = `${say(`map.hover.${name}`)} <b>%{y}</b><br>${say("map.hover.key")} <b>%{x}</b>`;
+
+    const z = Float32Array.from(view.z, (weight, i) => (view.masked?.[i] ? NaN : log ? Math.log10(Math.max(weight, 10 ** sizes.log)) : weight));
+    Object.assign(map, {
+      z: inRows(z, down, across), zmin: values[0], zmax: values.at(-1),
+      hovertemplate: `${tokens}<br>${say("map.hover.weight")} <b>%{${log ? "customdata" : "z"}:.4f}</b><extra></extra>`,
+    });
+    /* Plotly finds no entry in an array of typed arrays. */
+    if (log) map.customdata = inRows(view.z, down, across).map((row, i) => Array.from(row, (weight, j) => (view.masked?.[i * across + j] ? null : weight)));
+    carrier.marker.color = [values[0]];
+    const data = [map, carrier];
+    const path = view.masked ? hatching(view.masked, down, across, template) : "";
+    if (path) data.push(Object.assign(veil, {z: inRows(view.masked, down, across), hovertemplate: `${tokens}<br>${say("map.hover.masked")}<extra></extra>`}));
+    layout.shapes = path ? [{...layout.shapes[0], path}] : [];
+
+    layout.height = size.height;
+    Object.assign(layout.margin, {l: size.left, t: size.top});
+    hiddenAxis(layout.xaxis, view.columns, false);
+    hiddenAxis(layout.yaxis, view.rows, true);
+    labelAxis(layout.xaxis2, view.columns, size.column, template);
+    labelAxis(layout.yaxis2, view.rows, size.row, template);
+    layout.title.text = text.sentences.join("<br>");
+    layout.title.pad.b = Math.max(8, drop);
+    Object.assign(layout.coloraxis, {cmin: values[0], cmax: values.at(-1)});
+    Object.assign(layout.coloraxis.colorbar, {
+      len: whole(length), xpad: whole(2 + (sizes.note * text.digits(texts.at(-1))) / 2), ypad: 10 + drop, tickvals: values, ticktext: texts,
+    });
+    layout.coloraxis.colorbar.title.text = text.scale;
+    layout.uirevision = [JSON.stringify(atlas.maps.current().request), view.kind, choice.units, choice.specials].join("|");
+    Object.assign(layout.meta, {
+      queries: view.rows.map((label) => label.raw), keys: view.columns.map((label) => label.raw),
+      min_width: size.narrowest, min_height: size.height, max_width: size.widest,
+    });
+    return {data, layout};
+  };
+
+  /* The map as sentences for people who cannot see it: for every row the column with the largest weight (map_in_words). */
+  const TOLD = 40; // of a long map, only so many rows
+  const inWords = ({rows, columns, z}) => {
+    const lines = rows.slice(0, TOLD).map((row, i) => {
+      const weights = z.subarray(i * columns.length, (i + 1) * columns.length);
+      const best = weights.reduce((found, weight, j) => (weight > weights[found] ? j : found), 0);
+      return say("alt.map.line", {row: row.text, column: columns[best].text, value: weights[best].toFixed(2)});
+    });
+    if (rows.length > TOLD) lines.push(say("alt.map.more", {count: rows.length - TOLD}));
+    return say("alt.map", {rows: rows.length, columns: columns.length, lines: lines.join(state.lang === "zh" ? "" : " ")});
+  };
+  return {figure, inWords};
+})();

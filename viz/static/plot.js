@@ -1,6 +1,5 @@
-/* Part 3: PlotlyView. One Plotly plot that lives as long as its component.
- *
- * props.value is JSON text: {about, views: {language: {alt, figure}}}. The figure carries layout.meta with the colours of both themes.
+/* Part 3: plots. `atlas.plot` draws any figure into a frame and keeps it drawn: theme, size, reveal, removal, double click.
+ * PlotlyView (viz/components.py) shows figures that come from Python through it, map.js the map that the page builds itself.
  */
 (() => {
   /* Resolves when the script of window.Plotly has run; there is one script tag for the whole page. */
@@ -32,23 +31,18 @@
   /* On a touch screen a finger on the map has to scroll the page, not draw a zoom box. */
   const coarse = matchMedia("(pointer: coarse)");
 
-  /* What each picture shows, by the id of its component. */
-  atlas.shown = {};
-
-  atlas.plotView = ({element, props, trigger, watch, events}) => {
+  /* element: holds .plot-frame > .plot and a figcaption.
+   * figure(): a new {data, layout} for every drawing (Plotly keeps and changes what it is given), or null to leave what there is.
+   * words(): the picture in words. name(): what it is called. cell(event name, {row, column, trace}): click, hover; unhover with nothing.
+   * drawn(): after every drawing and zoom. */
+  atlas.plot = (element, {figure, words, name, cell = () => {}, drawn = () => {}}) => {
     const frame = element.querySelector(".plot-frame");
     const plot = element.querySelector(".plot");
-    const words = element.querySelector("figcaption");
-    let dirty = false;
+    const caption = element.querySelector("figcaption");
+    let dirty = false; // wanted while its tab was not open: drawn when it is revealed
+    let waiting = false;
     let drawing = Promise.resolve();
-    let hovered = "";
-
-    /* Parsed anew for every drawing: Plotly keeps and changes what it is given. */
-    const current = () => {
-      const {about = null, views = {}} = props.value ? JSON.parse(props.value) : {};
-      atlas.shown[props.view_id] = about && {...about, languages: Object.keys(views)};
-      return views[atlas.state.lang] || Object.values(views)[0];
-    };
+    let home = {};
 
     /* Width: the frame's, but no narrower than the figure can be read (then the frame scrolls) and no wider than it looks right.
      * Height: the figure's own, but at least what CSS reserves, so that short sentences fill the place kept for long ones. */
@@ -60,51 +54,53 @@
       return {width: Math.max(min_width, Math.min(frame.clientWidth, 1.5 * max_width * stretch)), height};
     };
 
+    /* Events carry integers only; Python checks them again. */
+    const place = (event) => {
+      const point = event.points[0];
+      const [row, column] = Array.isArray(point.pointNumber) ? point.pointNumber : [point.curveNumber, point.pointNumber];
+      return {row, column, trace: point.curveNumber};
+    };
+    const listen = () => {
+      if (plot.dataset.listening) return;
+      plot.dataset.listening = "1";
+      /* Plotly would go back to the ranges of the first figure this plot ever had, and takes a tap for a double click. */
+      if (!coarse.matches) plot.on("plotly_doubleclick", () => window.Plotly.relayout(plot, structuredClone(home)));
+      plot.on("plotly_click", (event) => cell("click", place(event)));
+      plot.on("plotly_hover", (event) => cell("hover", place(event)));
+      plot.on("plotly_unhover", () => cell("unhover"));
+      plot.on("plotly_relayout", drawn);
+    };
+
+    const put = async (Plotly) => {
+      waiting = false;
+      const next = figure();
+      if (!next) return;
+      const {data, layout} = next;
+      const axes = Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key) && layout[key].range);
+      home = Object.fromEntries(axes.map((key) => [`${key}.range`, [...layout[key].range]]));
+      Object.assign(themed(layout, atlas.isDark()), size(layout), {autosize: false}, coarse.matches ? {dragmode: false} : {});
+      await Plotly.react(plot, data, layout, config);
+      plot.dataset.drawn = String(Number(plot.dataset.drawn || 0) + 1);
+      frame.setAttribute("aria-label", name());
+      caption.textContent = words();
+      listen();
+      drawn();
+      if (!window.atlasFirstPicture) window.atlasFirstPicture = performance.now();
+    };
+    /* Any number of wishes while one drawing is under way are one more drawing. */
     const draw = () => {
-      const view = current();
-      dirty = !frame.clientWidth; // in a tab that is not open: drawn when it is revealed
-      if (!view || dirty) return;
-      drawing = drawing.then(whenPlotly).then(async (Plotly) => {
-        const layout = themed(view.figure.layout, atlas.isDark());
-        Object.assign(layout, size(layout), {autosize: false}, coarse.matches ? {dragmode: false} : {});
-        await Plotly.react(plot, view.figure.data, layout, config);
-        plot.dataset.drawn = String(Number(plot.dataset.drawn || 0) + 1);
-        frame.setAttribute("aria-label", atlas.say(props.label_key));
-        words.textContent = view.alt;
-        listen();
-        if (!window.atlasFirstPicture) window.atlasFirstPicture = performance.now();
-      }).catch((error) => {
-        if (!window.Plotly) words.parentNode.dataset.problem = atlas.say("error.plotly");
+      dirty = !frame.clientWidth;
+      if (dirty || waiting) return;
+      waiting = true;
+      drawing = drawing.then(whenPlotly).then(put).catch((error) => {
+        waiting = false;
+        if (!window.Plotly) caption.parentNode.dataset.problem = atlas.say("error.plotly");
         else console.error(error);
       });
     };
 
-    /* Events carry integers only; Python checks them again. */
-    const listen = () => {
-      if (plot.dataset.listening) return;
-      plot.dataset.listening = "1";
-      const cell = (event) => {
-        const point = event.points[0];
-        const [row, column] = Array.isArray(point.pointNumber) ? point.pointNumber : [point.curveNumber, point.pointNumber];
-        return {row, column, trace: point.curveNumber};
-      };
-      /* Plotly would go back to the ranges of the first figure this plot ever had, and takes a tap for a double click. */
-      if (!coarse.matches) plot.on("plotly_doubleclick", () => {
-        const {layout} = current().figure;
-        const axes = Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key) && layout[key].range);
-        window.Plotly.relayout(plot, Object.fromEntries(axes.map((key) => [`${key}.range`, layout[key].range])));
-      });
-      plot.on("plotly_click", (event) => trigger(events[0], cell(event)));
-      plot.on("plotly_hover", (event) => {
-        const where = cell(event);
-        const key = `${where.trace},${where.row},${where.column}`;
-        if (key !== hovered) trigger(events[1], where);
-        hovered = key;
-      });
-    };
-
     const resize = atlas.debounce(60, () => {
-      if (!frame.clientWidth || !props.value) return;
+      if (!frame.clientWidth) return;
       const layout = plot._fullLayout;
       if (!layout || dirty) return draw();
       const wanted = size(plot.layout || {});
@@ -122,7 +118,26 @@
       if (window.Plotly && plot._fullLayout) window.Plotly.purge(plot);
     }));
     gone.observe(document.body, {childList: true, subtree: true});
+    return {draw, frame, plot, onEnd: (end) => stop.push(end)};
+  };
 
+  /* props.value is JSON text: {about, views: {language: {alt, figure}}}. The figure carries layout.meta with the colours of both themes. */
+  atlas.plotView = ({element, props, trigger, watch, events}) => {
+    let hovered = "";
+    /* Parsed anew for every drawing: Plotly keeps and changes what it is given. */
+    const current = () => {
+      const {views = {}} = props.value ? JSON.parse(props.value) : {};
+      return views[atlas.state.lang] || Object.values(views)[0];
+    };
+    const cell = (name, where) => {
+      if (name === "click") trigger(events[0], where);
+      const key = name === "hover" ? `${where.trace},${where.row},${where.column}` : hovered;
+      if (key !== hovered) trigger(events[1], where);
+      hovered = key;
+    };
+    const {draw} = atlas.plot(element, {
+      figure: () => current()?.figure ?? null, words: () => current().alt, name: () => atlas.say(props.label_key), cell,
+    });
     watch("value", draw);
     draw();
   };

@@ -1,10 +1,10 @@
-/* Part 5: the Translate tab. The sentence box, its options, the translation, and the choice of map.
+/* Part 5: the Translate tab. The sentence box, its options and the translation.
  *
- * Flow: the visitor stops typing -> begin("translate") -> Python answers with a result (value of #result) and a figure (#map).
- * Choosing another kind, layer or head -> begin("draw") -> a figure. An error fills #notice and leaves everything else as it was.
+ * Flow: the visitor stops typing -> begin("translate") -> Python answers with a result (value of #result) and all its maps (#maps), which
+ * the page draws and switches by itself (maps.js, choice.js). An error fills #notice and leaves everything else as it was.
  */
 (() => {
-  const {state, set, onChange, say, has, make, begin} = atlas;
+  const {state, set, onChange, say, has, make} = atlas;
   const TYPING_PAUSE = 400; // ms
 
   Object.assign(state, {
@@ -28,13 +28,16 @@
 
   /* While a message stands, what is shown may belong to an earlier text: then it is dimmed and says whose it is. */
   let problem = null;
-  const isOld = () => Boolean(problem && problem.about !== "draw" && result && box)
+  const isOld = () => Boolean(problem && problem.about !== "maps" && result && box)
     && (box.value !== result.request.text || state.target !== result.request.target || state.model !== result.request.model);
   const owner = () => {
     const letters = [...result.request.text];
     return say("status.belongs", {text: letters.length > 60 ? `${letters.slice(0, 60).join("").trimEnd()}…` : result.request.text});
   };
+  /* Whose maps those on the page are, if they belong to an earlier text. */
+  atlas.belongs = () => (isOld() ? owner() : "");
   const markListeners = new Set();
+  atlas.onMark = (listener) => markListeners.add(listener);
   const mark = () => {
     document.body.classList.toggle("atlas-old", isOld());
     document.body.classList.toggle("atlas-no-run", !result);
@@ -54,18 +57,6 @@
     atlas.begin("translate");
   };
   const runAgain = () => run(result?.badge === "given");
-
-  /* Answers can cross: a head picked while a translation was under way was drawn for the old one. If the map is not what is chosen
-   * now, ask for it again, but not for ever. */
-  let tries = 0;
-  atlas.onSettled(() => {
-    const shown = atlas.shown.map;
-    if (!result || !shown || atlas.isUnanswered()) return;
-    const of = (run, from, lang) => JSON.stringify([run, from.kind, from.layer, from.head, from.rows, lang]);
-    const lang = shown.languages.includes(state.lang) ? state.lang : null;
-    if (of(shown.request, shown, lang) === of(result.request, state, state.lang)) tries = 0;
-    else if (tries++ < 2) atlas.begin("draw");
-  });
 
   /* ---- the sentence ---- */
   let box = null;
@@ -193,7 +184,6 @@
       if (props.value?.stale) return runAgain(); // the server has let it go
       result = props.value || null;
       atlas.forgetReloads();
-      fit();
       mark();
       resultListeners.forEach((listener) => listener());
     };
@@ -241,106 +231,6 @@
       element.querySelector("[data-back]").hidden = result?.badge !== "given";
     };
     resultListeners.add(show);
-    atlas.applyText(element);
-    show();
-  };
-
-  /* ---- which map ---- */
-  const KINDS = ["encoder_self", "decoder_self", "cross"];
-  const maps = () => result?.maps || {};
-  /* [layer, head] of the cross-attention head that aligns best with rows named as they are now, or undefined. */
-  const bestHead = () => (state.kind === "cross" ? result?.best_heads?.[state.rows] : undefined);
-  const isBest = (layer, head) => String(bestHead()) === `${layer},${head}`;
-  let opened = {}; // what the page chose by itself, and for which model
-  atlas.opened = () => opened;
-  /* Encoder and decoder may have different numbers of layers and heads: keep the choice inside what this kind has
-   * (MapChoice.fitted does the same to the map of a new run). */
-  const fit = () => {
-    const size = maps()[state.kind];
-    if (!size) return;
-    const patch = {};
-    /* Until somebody chooses, the page shows the head that aligns best, if that was measured, with the rows named as it does so
-     * (MapChoice.first does the same), of another model its own. */
-    const {layer, head, rows} = state;
-    const untouched = layer === opened.layer && head === opened.head && rows === opened.rows;
-    if (layer === null || (untouched && result.request.model !== opened.model)) {
-      const [best = "predicted"] = Object.keys(result.best_heads || {});
-      if (state.kind === "cross") patch.rows = layer === null && rows !== "predicted" ? rows : best;
-      [patch.layer, patch.head] = (patch.rows && result.best_heads?.[patch.rows]) || [size.layers - 1, "mean"];
-      opened = {rows, ...patch, model: result.request.model};
-    } else {
-      if (layer >= size.layers) patch.layer = size.layers - 1;
-      if (typeof head === "number" && head >= size.heads) patch.head = size.heads - 1;
-    }
-    Object.assign(state, patch);
-  };
-  onChange(["kind"], fit);
-  onChange(["lang", "kind", "layer", "head", "rows"], () => result && begin("draw"));
-  const range = (count) => Array.from({length: count}, (_, i) => i);
-
-  atlas.mapControls = (element) => {
-    const part = (name, fill) => {
-      const host = element.querySelector(`[data-${name}]`);
-      if (host) fill(host);
-    };
-    const show = () => {
-      const size = maps()[state.kind] || {layers: 0, heads: 0};
-      element.dataset.kind = state.kind;
-      part("kinds", (host) => atlas.choices(host, KINDS.map((value) => ({
-        value, label: say(`kind.${value}.short`), spoken: say(`kind.${value}`), title: say(`kind.${value}.help`), className: value,
-      })), state.kind, (kind) => set({kind})));
-      part("layers", (host) => atlas.choices(host, range(size.layers).map((value) => ({
-        value, label: String(value), spoken: `${say("layer.label")} ${value}`,
-      })), state.layer, (layer) => set({layer})));
-      part("heads", (host) => atlas.choices(host, [
-        {value: "mean", label: say("head.mean"), title: say("head.mean.help")},
-        {value: "max", label: say("head.max"), title: say("head.max.help")},
-        ...range(size.heads).map((value) => ({
-          value,
-          label: String(value),
-          spoken: `${say("head.label")} ${value}${isBest(state.layer, value) ? `, ${say("head.best")}` : ""}`,
-          title: isBest(state.layer, value) ? say("head.best.help") : undefined,
-        })),
-      ], state.head, (head) => set({head})));
-      /* Encoder rows read and predict nothing: the choice is greyed out, not hidden, so that nothing moves. */
-      const applies = state.kind !== "encoder_self";
-      part("rows-group", (host) => host.toggleAttribute("data-off", !applies));
-      part("rows", (host) => {
-        atlas.choices(host, ["predicted", "read"].map((value) => ({value, label: say(`rows.${value}`)})), state.rows, (rows) => set({rows}));
-        host.querySelectorAll("input").forEach((input) => (input.disabled = !applies));
-      });
-    };
-    onChange(["lang", "kind", "layer", "head", "rows"], show);
-    resultListeners.add(show);
-    atlas.applyText(element);
-    show();
-  };
-
-  /* ---- the words around the map ---- */
-  atlas.mapWords = (element) => {
-    const show = () => {
-      const size = maps()[state.kind] || {layers: 0, heads: 0};
-      const kind = say(`kind.${state.kind}`);
-      const form = typeof state.head === "number" ? "head" : state.head;
-      element.dataset.kind = state.kind;
-      element.querySelectorAll("[data-part]").forEach((node) => {
-        const content = {
-          heading: () => say(`map.heading.${form}`, {kind, layer: state.layer, head: state.head, count: size.heads})
-            + (isBest(state.layer, state.head) ? ` · ${say("head.best")}` : "")
-            + (isOld() ? ` · ${owner()}` : ""),
-          caption: () => {
-            const key = state.kind === "cross" ? `caption.cross.${state.rows}` : `caption.${state.kind}`;
-            return say(key) + (state.head === "max" ? ` ${say("caption.max")}` : "");
-          },
-          paragraph: () => say(`more.${state.kind}`),
-        }[node.dataset.part];
-        if (content) atlas.fill(node, result ? content() : "");
-      });
-      element.querySelectorAll("[data-mask]").forEach((node) => (node.hidden = state.kind !== "decoder_self"));
-    };
-    onChange(["lang", "kind", "layer", "head", "rows"], show);
-    resultListeners.add(show);
-    markListeners.add(show);
     atlas.applyText(element);
     show();
   };

@@ -53,7 +53,9 @@ TEXT = {
     "Row t is the decoder state that has just read one token and predicts the next. Naming the rows by the token read or by the token predicted moves the names by one, never the numbers.",
     "more.rollout": "Attention rollout (Abnar and Zuidema, 2020): in each layer the heads are averaged, the identity is added for the residual connection, "
     "and both are halved, so that rows still add up to 1. The product of these matrices over the layers says how much of each input word reaches a row. "
+    "In the decoder both sublayers are followed in this way, and each map is divided so that its rows add up to 1. "
     "It leaves out the values, the feed-forward layers and the norms.",
+    "more.mean": "mean over heads",
     "more.norm": "Norm-based attention (Kobayashi et al., 2020): a large weight on a short vector moves little. So each cell is the length of the sum over heads of "
     "weight times value vector times output projection, divided by the sum of its row.",
     "units.label": "Rows and columns",
