@@ -12,10 +12,12 @@
   };
 
   /* ---- words ---- */
+  const NAMES = {"</s>": "result.end", "<s>": "token.start", "<unk>": "token.unknown", "<pad>": "token.padding"};
+  const textOf = (word) => (word.special ? say(NAMES[word.pieces[0].token] ?? "result.end") : word.text);
   const wordNode = (word, index, all) => {
     const next = all[index + 1]; // the gap belongs to the word before it, so that no line begins with one
     const node = make("span", `word${word.special ? " special" : ""}${next?.spaced || next?.special ? " gap" : ""}`);
-    const text = word.special ? say("result.end") : word.text;
+    const text = textOf(word);
     node.append(make("span", "word-text", text));
     const probability = make("span", "word-probability");
     const bar = make("i");

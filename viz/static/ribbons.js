@@ -8,7 +8,7 @@
   const SVG = "http://www.w3.org/2000/svg";
   const LEAST = 0.02; // weight of the weakest ribbon in the quiet picture
   const LEAST_OWN = 0.005; // and of the word that is pointed at
-  const MOST = 600; // ribbons at once: what a browser draws without a wait
+  const [MOST, MOST_OF_MANY, MANY] = [600, 240, 64]; // ribbons at once, and of lines of more than MANY words: what is drawn without a wait
 
   /* out[cell]: middle of the cell's ribbon on the edge of its word. `cellAt(word, other)`: index into z; `places`: middle and width of each
    * word; `backwards`: the other line runs the other way. */
@@ -27,22 +27,23 @@
     return out;
   };
 
-  /* The strongest cells of those given, how many there are above `least`, and the share of the weight of all given that stays undrawn. */
-  const pick = (z, cells, least) => {
+  /* The strongest of the cells start, start + step, ... of z, how many there are above `least`, and the weight of all and of those. */
+  const pick = (z, least, runs, most) => {
     let all = 0;
     const found = [];
-    for (const cell of cells) {
-      all += z[cell];
-      if (z[cell] >= least) found.push(cell);
+    for (const [start, step, count, but] of runs) {
+      for (let i = 0, cell = start; i < count; i++, cell += step) {
+        if (cell === but) continue;
+        all += z[cell];
+        if (z[cell] >= least) found.push(cell);
+      }
     }
     found.sort((a, b) => z[b] - z[a]);
     const count = found.length;
-    found.length = Math.min(count, MOST);
+    found.length = Math.min(count, most);
     const drawn = found.reduce((sum, cell) => sum + z[cell], 0);
     return {cells: found.reverse(), count, least, share: all > 0 ? Math.max(0, 1 - drawn / all) : 0}; // the strongest are drawn last, on top
   };
-
-  const range = (count) => Array.from({length: count}, (_, i) => i);
 
   /* Draws into two groups of `svg`: all ribbons of a map, and those of a word. */
   atlas.ribbons = (svg) => {
@@ -53,7 +54,7 @@
       return group;
     });
     const [everything, own] = groups;
-    let map = null; // {z, numKeys, top, bottom, height, full}
+    let map = null; // {z, numKeys, numQueries, top, bottom, height, full, most}
 
     const draw = (group, cells, strong = -1) => {
       while (group.childElementCount > cells.length) group.lastChild.remove();
@@ -65,32 +66,32 @@
         const [above, below] = [top[cell].toFixed(1), bottom[cell].toFixed(1)];
         path.setAttribute("d", `M${above} 0C${above} ${bend} ${below} ${bend} ${below} ${height}`);
         path.setAttribute("stroke-width", (z[cell] * full).toFixed(3));
-        path.dataset.row = String(Math.floor(cell / numKeys));
-        path.dataset.column = String(cell % numKeys);
-        path.classList.toggle("strong", cell === strong);
+        path.setAttribute("data-cell", `${Math.floor(cell / numKeys)},${cell % numKeys}`);
+        if (group === own) path.classList.toggle("strong", cell === strong);
       });
     };
 
     return {
       /* `keys`, `queries`: [{middle, width}] in px, in order of reading; `backwards`: whether each line runs from right to left. */
       show(z, keys, queries, {height, full, backwards}) {
-        const numKeys = keys.length;
-        const top = stack(new Float32Array(z.length), z, keys, queries.length, (key, query) => query * numKeys + key, backwards.queries, full);
-        const bottom = stack(new Float32Array(z.length), z, queries, numKeys, (query, key) => query * numKeys + key, backwards.keys, full);
-        map = {z, numKeys, top, bottom, height, full};
-        const picked = pick(z, range(z.length), LEAST);
+        const [numKeys, numQueries] = [keys.length, queries.length];
+        const at = (query, key) => query * numKeys + key;
+        const top = stack(new Float32Array(z.length), z, keys, numQueries, (key, query) => at(query, key), backwards.queries, full);
+        const bottom = stack(new Float32Array(z.length), z, queries, numKeys, at, backwards.keys, full);
+        map = {z, numKeys, numQueries, top, bottom, height, full, most: Math.max(numKeys, numQueries) > MANY ? MOST_OF_MANY : MOST};
+        const picked = pick(z, LEAST, [[0, 1, z.length]], map.most);
         draw(everything, picked.cells);
         return picked;
       },
       /* The ribbons of a row, a column, or both; null, null takes them away. */
       showOwn(row, column) {
         if (!map) return null;
-        const {z, numKeys} = map;
-        const numQueries = z.length / numKeys;
-        const ofRow = row === null ? [] : range(numKeys).map((key) => row * numKeys + key);
-        const ofColumn = column === null ? [] : range(numQueries).filter((query) => query !== row).map((query) => query * numKeys + column);
-        const picked = pick(z, [...ofRow, ...ofColumn], LEAST_OWN);
+        const {z, numKeys, numQueries, most} = map;
         const both = row !== null && column !== null;
+        const runs = [];
+        if (row !== null) runs.push([row * numKeys, 1, numKeys]);
+        if (column !== null) runs.push([column, numKeys, numQueries, both ? row * numKeys + column : -1]); // the cell of both, once
+        const picked = pick(z, LEAST_OWN, runs, most);
         svg.classList.toggle("lit", row !== null || column !== null);
         svg.classList.toggle("pair", both);
         draw(own, picked.cells, both ? row * numKeys + column : -1);

@@ -35,12 +35,13 @@
     const ofRow = rows.map(() => -1);
     const ofColumn = columns.map(() => -1);
     const mean = new Float32Array(numKeys);
-    for (let cell = 0; cell < z.length; cell++) {
-      if (masked?.[cell]) continue;
-      const [row, column] = [Math.floor(cell / numKeys), cell % numKeys];
-      if (ofRow[row] < 0 || z[cell] > z[row * numKeys + ofRow[row]]) ofRow[row] = column;
-      if (ofColumn[column] < 0 || z[cell] > z[ofColumn[column] * numKeys + column]) ofColumn[column] = row;
-      mean[column] += z[cell] / rows.length;
+    for (let row = 0, cell = 0; row < rows.length; row++) {
+      for (let column = 0; column < numKeys; column++, cell++) {
+        if (masked?.[cell]) continue;
+        if (ofRow[row] < 0 || z[cell] > z[row * numKeys + ofRow[row]]) ofRow[row] = column;
+        if (ofColumn[column] < 0 || z[cell] > z[ofColumn[column] * numKeys + column]) ofColumn[column] = row;
+        mean[column] += z[cell] / rows.length;
+      }
     }
     return {ofRow, ofColumn, mean};
   };
@@ -49,7 +50,7 @@
   const makeLine = (axis) => {
     const host = make("div", `words-line ${axis}`);
     host.setAttribute("role", "toolbar");
-    const line = {axis, host, nodes: [], labels: [], current: 0, drawn: ""};
+    const line = {axis, host, nodes: [], labels: [], places: [], painted: [], current: 0, drawn: ""};
     line.fill = (labels, starts, language) => {
       const drawn = JSON.stringify([language, labels.map(({text, special, start}) => [text, special, start])]);
       if (drawn === line.drawn) return false;
@@ -57,6 +58,7 @@
       line.drawn = drawn;
       line.labels = labels;
       line.nodes = [];
+      line.painted = [];
       const groups = [];
       labels.forEach((label, index) => {
         if (!groups.length || starts.has(label.start)) groups.push(make("span", "words-group"));
@@ -82,7 +84,9 @@
       line.nodes.forEach((node, i) => (node.tabIndex = i === line.current ? 0 : -1));
     };
     line.backwards = () => host.dir === "rtl";
-    line.places = () => line.nodes.map((node) => ({middle: node.offsetLeft + node.offsetWidth / 2, width: node.offsetWidth}));
+    line.measure = () => {
+      line.places = line.nodes.map((node) => ({middle: node.offsetLeft + node.offsetWidth / 2, width: node.offsetWidth}));
+    };
     return line;
   };
 
@@ -152,11 +156,18 @@
     };
 
     /* ---- ribbons ---- */
+    /* Where everything is. Asked of the browser only when words have moved: an answer costs a layout of the whole page. */
+    let room = null; // {width: of the frame, stage, height}
+    const measure = () => {
+      const {clientWidth: width} = frame;
+      room = width ? {width, stage: stage.offsetWidth, height: svg.clientHeight} : null; // none in a tab that is not open
+      if (room) [keys, queries].forEach((line) => line.measure());
+    };
     const draw = () => {
-      if (!view || !frame.clientWidth) return; // in a tab that is not open: drawn when it is revealed
-      const many = Math.max(keys.nodes.length, queries.nodes.length) > MANY || frame.clientWidth < NARROW;
-      picked = ribbons.show(view.z, keys.places(), queries.places(), {
-        height: svg.clientHeight, full: many ? WIDEST * 0.64 : WIDEST, backwards: {keys: keys.backwards(), queries: queries.backwards()},
+      if (!view || !room) return;
+      const many = Math.max(keys.nodes.length, queries.nodes.length) > MANY || room.width < NARROW;
+      picked = ribbons.show(view.z, keys.places, queries.places, {
+        height: room.height, full: many ? WIDEST * 0.64 : WIDEST, backwards: {keys: keys.backwards(), queries: queries.backwards()},
       });
     };
 
@@ -164,22 +175,24 @@
     const paint = (line, chosen, held, weightOf, hiddenFrom, numbers) => {
       line.nodes.forEach((node, i) => {
         const weight = weightOf(i);
-        const shade = weight === null ? 0 : tint(weight, view.max);
-        node.style.setProperty("--t", shade.toFixed(3));
+        const shade = (weight === null ? 0 : tint(weight, view.max)).toFixed(3);
         const number = numbers && weight !== null && Number(show(weight)) > 0 ? show(weight) : "";
+        const marks = [["chosen", i === chosen], ["pinned", i === held], ["masked", hiddenFrom(i)]];
+        const now = `${shade} ${number} ${marks}`;
+        if (line.painted[i] === now) return;
+        line.painted[i] = now;
+        node.style.setProperty("--t", shade);
         fill(node.querySelector(".token-number"), number);
-        node.classList.toggle("chosen", i === chosen);
-        node.classList.toggle("pinned", i === held);
-        node.classList.toggle("masked", hiddenFrom(i));
+        marks.forEach(([mark, is]) => node.classList.toggle(mark, is));
         node.setAttribute("aria-pressed", String(i === held));
       });
       if (chosen !== null && chosen !== line.current && !line.host.contains(document.activeElement)) line.move(chosen);
     };
-    const inSight = (node) => {
-      if (!node || stage.offsetWidth <= frame.clientWidth) return;
-      const [left, right] = [node.offsetLeft, node.offsetLeft + node.offsetWidth];
-      if (left >= frame.scrollLeft && right <= frame.scrollLeft + frame.clientWidth) return;
-      frame.scrollTo({left: (left + right - frame.clientWidth) / 2});
+    const inSight = (place) => {
+      if (!place || !room || room.stage <= room.width) return;
+      const seen = frame.scrollLeft;
+      if (place.middle - place.width / 2 >= seen && place.middle + place.width / 2 <= seen + room.width) return;
+      frame.scrollTo({left: place.middle - room.width / 2});
     };
     const partners = (weights, labels) => {
       const order = weights.map((_, i) => i).filter((i) => weights[i] >= 0.00005).sort((a, b) => weights[b] - weights[a]).slice(0, NAMED);
@@ -213,10 +226,11 @@
       paint(keys, column, held.column, (j) => (row !== null ? at(row, j) : lit ? null : facts.mean[j]), (j) => row !== null && isMasked(row, j), lit);
       paint(queries, row, held.row, (i) => (column === null ? null : at(i, column)), (i) => column !== null && isMasked(i, column), lit);
       tell({row, column, pinned}, own);
-      if (!pointing) [queries.nodes[row], keys.nodes[column]].forEach(inSight);
+      if (!pointing && lit) [queries.places[row], keys.places[column]].forEach(inSight);
     };
 
     /* ---- another map ---- */
+    let naming = 0;
     const update = () => {
       const next = atlas.maps.view();
       /* A layer of a long sentence may be on its way: until it is here the old picture stays, a little paler. */
@@ -227,10 +241,14 @@
       root.dataset.kind = view.kind;
       const fresh = fillLines();
       stage.style.setProperty("--groups", String(Math.max(keys.host.childElementCount, queries.host.childElementCount)));
-      name();
+      if (fresh) measure();
       draw();
       if (fresh) frame.scrollLeft = keys.backwards() && queries.backwards() ? stage.offsetWidth : 0;
       showFocus();
+      clearTimeout(naming);
+      root.classList.toggle("many", keys.nodes.length + queries.nodes.length > 2 * MANY);
+      if (root.classList.contains("many")) naming = setTimeout(name, 100); // long lists can wait for the picture
+      else name();
     };
 
     /* ---- pointer and keys ---- */
@@ -294,7 +312,8 @@
       showDecimals();
       if (!view) return;
       name();
-      draw(); // longer numbers may need wider words
+      measure(); // longer numbers may need wider words
+      draw();
       showFocus();
     });
     const showDecimals = () => {
@@ -304,13 +323,15 @@
 
     /* Fonts that arrive, a page that changes its width, a tab that opens: the words have moved. */
     let size = "";
-    new ResizeObserver(() => {
-      const now = `${frame.clientWidth} ${keys.host.scrollWidth} ${queries.host.scrollWidth} ${svg.clientHeight}`;
+    const resized = new ResizeObserver(() => {
+      const now = [frame, stage, keys.host, queries.host, svg].map((node) => `${node.clientWidth} ${node.clientHeight}`).join();
       if (now === size) return;
       size = now;
+      measure();
       draw();
       showFocus();
-    }).observe(stage);
+    });
+    [frame, stage, svg].forEach((node) => resized.observe(node));
 
     onChange(["lang", "kind", "layer", "head", "rows", "units", "specials", "colour"], update);
     atlas.maps.onMaps(update);
