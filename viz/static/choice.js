@@ -58,7 +58,8 @@
     kind: () => KINDS.map((value) => ({
       value, label: say(`kind.${value}.short`), spoken: say(`kind.${value}`), title: say(`kind.${value}.help`), className: value,
     })),
-    layer: () => range(atlas.maps.size(state.kind).layers).map((value) => ({value, label: String(value), spoken: `${say("layer.label")} ${value}`})),
+    layer: () => range(atlas.maps.size(state.kind).layers)
+      .map((value) => ({value, label: String(value), spoken: `${say("layer.label")} ${value}`})),
     head: () => [
       ...TOGETHER.filter((value) => value !== "norm" || atlas.maps.hasNorm(state.kind))
         .map((value) => ({value, label: say(`head.${value}`), title: say(`head.${value}.help`)})),

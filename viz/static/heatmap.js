@@ -107,17 +107,24 @@ atlas.heatmap = (() => {
     const name = rowName(choice);
     const tokens = `${say(`map.hover.${name}`)} <b>%{y}</b><br>${say("map.hover.key")} <b>%{x}</b>`;
 
-    const z = Float32Array.from(view.z, (weight, i) => (view.masked?.[i] ? NaN : log ? Math.log10(Math.max(weight, 10 ** sizes.log)) : weight));
+    const colour = log ? (weight) => Math.log10(Math.max(weight, 10 ** sizes.log)) : (weight) => weight;
+    const z = Float32Array.from(view.z, (weight, i) => (view.masked?.[i] ? NaN : colour(weight)));
     Object.assign(map, {
       z: inRows(z, down, across), zmin: values[0], zmax: values.at(-1),
       hovertemplate: `${tokens}<br>${say("map.hover.weight")} <b>%{${log ? "customdata" : "z"}:.4f}</b><extra></extra>`,
     });
     /* Plotly finds no entry in an array of typed arrays. */
-    if (log) map.customdata = inRows(view.z, down, across).map((row, i) => Array.from(row, (weight, j) => (view.masked?.[i * across + j] ? null : weight)));
+    if (log) {
+      map.customdata = inRows(view.z, down, across)
+        .map((row, i) => Array.from(row, (weight, j) => (view.masked?.[i * across + j] ? null : weight)));
+    }
     carrier.marker.color = [values[0]];
     const data = [map, carrier];
     const path = view.masked ? hatching(view.masked, down, across, template) : "";
-    if (path) data.push(Object.assign(veil, {z: inRows(view.masked, down, across), hovertemplate: `${tokens}<br>${say("map.hover.masked")}<extra></extra>`}));
+    if (path) {
+      const hovertemplate = `${tokens}<br>${say("map.hover.masked")}<extra></extra>`;
+      data.push(Object.assign(veil, {z: inRows(view.masked, down, across), hovertemplate}));
+    }
     layout.shapes = path ? [{...layout.shapes[0], path}] : [];
 
     layout.height = size.height;

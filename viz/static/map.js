@@ -1,6 +1,7 @@
 /* The heat map of the choice in the store: drawn here from atlas.maps, lit by atlas.focus, moved through with the arrow keys. */
 (() => {
   const {state, say, onChange, make} = atlas;
+  atlas.shown = {}; // map: what the drawn map shows
   const CHOICES = ["kind", "layer", "head", "rows", "units", "specials", "colour"];
 
   /* Two bands over the plot, one along a row and one along a column. They are plain elements, placed by the plot's axes: shapes of Plotly
@@ -21,16 +22,23 @@
       const [start, stop] = [Math.min(...ends), Math.max(...ends)];
       return stop - start > 0.5 ? [axis._offset + start, stop - start] : null;
     };
-    return ({row, column}, pinned) => {
-      const layout = plot._fullLayout;
-      const {xaxis, yaxis, _size: margins} = layout || {};
+    /* How far the names of columns reach above the cells; measured once per drawing. */
+    let names = 0;
+    const measure = () => {
+      const edge = plot.getBoundingClientRect().top + plot._fullLayout.yaxis._offset;
+      const tops = Array.from(plot.querySelectorAll(".x2tick text"), (node) => node.getBoundingClientRect().top);
+      names = tops.length ? Math.max(0, edge - Math.min(...tops) + 2) : 0;
+    };
+    const light = ({row, column}, pinned) => {
+      const {xaxis, yaxis, _size: margins} = plot._fullLayout || {};
       const rowSpan = !xaxis || row === null ? null : span(yaxis, row);
       const columnSpan = !xaxis || column === null ? null : span(xaxis, column);
       put(across, rowSpan && [2, rowSpan[0], margins.l + xaxis._length - 2, rowSpan[1]]);
-      const labels = columnSpan ? Math.max(0, margins.t - layout.margin.t + 24) : 0; // from where the column's name begins
+      const labels = columnSpan ? names : 0;
       put(down, columnSpan && [columnSpan[0], yaxis._offset - labels, columnSpan[1], yaxis._length + labels]);
       host.classList.toggle("pinned", pinned);
     };
+    return {light, measure};
   };
 
   /* Arrow keys move a cell; it is said, politely, and brought into sight of a frame that scrolls. */
@@ -72,8 +80,10 @@
       if (event.ctrlKey || event.metaKey || event.altKey || !shown()) return;
       const now = atlas.focus.get();
       if (event.key in STEPS || event.key === "Home" || event.key === "End") step(event);
-      else if (event.key === "Enter" || event.key === " ") now.row === null && now.column === null ? step(event) : atlas.focus.pin(now.row, now.column);
-      else if (event.key === "Escape") atlas.focus.clear();
+      else if (event.key === "Enter" || event.key === " ") {
+        if (now.row === null && now.column === null) step(event);
+        else atlas.focus.pin(now.row, now.column);
+      } else if (event.key === "Escape") atlas.focus.clear();
       else return;
       event.preventDefault();
     });
@@ -90,7 +100,7 @@
     const isShown = () => shown && atlas.maps.axes()?.rows === shown.rows && atlas.maps.axes().columns === shown.columns;
     const lights = () => {
       const {row, column} = isShown() ? atlas.focus.get() : {row: null, column: null};
-      light({row, column}, atlas.focus.get().pinned);
+      over.light({row, column}, atlas.focus.get().pinned);
     };
     const {draw, frame, plot, onEnd} = atlas.plot(element, {
       figure: () => {
@@ -101,7 +111,10 @@
       name: () => `${say("map.label")}. ${say("map.keys")}`,
       drawn: () => {
         shown = wanted;
-        frame.toggleAttribute("aria-busy", false);
+        frame.removeAttribute("aria-busy");
+        const chosen = Object.fromEntries(["lang", ...CHOICES].map((name) => [name, state[name]]));
+        atlas.shown.map = {request: atlas.maps.current().request, ...chosen};
+        over.measure();
         lights();
       },
       cell: (event, where) => {
@@ -111,14 +124,14 @@
         else atlas.focus.pin(where.row, where.column);
       },
     });
-    const light = bands(frame, plot);
+    const over = bands(frame, plot);
     keys(frame, plot, () => (isShown() ? shown : null));
 
     /* While a layer is on its way the old picture stays, stepped back, and no word of it can be lit. */
     const update = () => {
       if (!atlas.maps.current() || state.layer === null) return;
       if (atlas.maps.view()) return draw();
-      frame.toggleAttribute("aria-busy", true);
+      frame.setAttribute("aria-busy", "true");
       atlas.maps.want(state.kind, state.layer);
       lights();
     };

@@ -261,7 +261,7 @@ atlas.focus = (() => {
   let last = "";
   const sides = () => atlas.maps.axes();
 
-  const place = (list, sequence, index) => (index === null || index === undefined || !list[index] ? null : {sequence, start: list[index].start});
+  const place = (list, sequence, index) => (list[index ?? -1] ? {sequence, start: list[index].start} : null);
   const places = ({row, column}) => {
     const now = sides();
     if (!now) return null;
