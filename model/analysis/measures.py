@@ -22,6 +22,8 @@ Cross-attention (row t predicts target token t, key j is a source position)
                            reference has it. The reference is an alignment that is given, or else the largest weight of the mean over
                            all heads of all layers, to which each head itself belongs: then it says "agrees with the others", and not
                            "is right"
+    alignment_read         the same, where each row answers for the token that it reads, not for the one it predicts: row t + 1 against the
+                           reference of row t. Heads of the first layers align so (Chen et al. 2020, "Accurate Word Alignment Induction")
     previous, next, same and distance are left out: positions of two languages do not count from the same place.
 All kinds
     entropy                - sum over j of weight * ln weight, in nats (Clark et al. 2019, section 3.3)
@@ -102,7 +104,7 @@ def cross_measures(
         "punctuation": marks & ~at_mark[:, None],
     }
     found = {name: _on_keys(attention, keys) for name, keys in targets.items()}
-    found["alignment"] = _alignment(attention, src_tokens, tgt_out_tokens, links)
+    found |= _alignments(attention, src_tokens, tgt_out_tokens, links)
     return found | _spread(attention, np.ones(attention.shape[-2:], dtype=bool))
 
 
@@ -145,10 +147,14 @@ def _spread(attention: np.ndarray, allowed: np.ndarray) -> dict[str, RowSum]:
 def _entropy(weights: np.ndarray) -> np.ndarray:
     """[..., K] to [...]; a weight of 0 adds 0, its limit."""
     weights = weights.astype(np.float64)
-    return -(weights * np.log(weights, out=np.zeros_like(weights), where=weights > 0)).sum(axis=-1)
+    logs = np.maximum(weights, np.finfo(np.float64).tiny)  # below any weight of a softmax in float32, so that only 0 is changed
+    np.log(logs, out=logs)
+    return -np.multiply(weights, logs, out=logs).sum(axis=-1)
 
 
-def _alignment(attention: np.ndarray, src_tokens: Sequence[str], tgt_out_tokens: Sequence[str], links: Links | None) -> RowSum:
+def _alignments(
+    attention: np.ndarray, src_tokens: Sequence[str], tgt_out_tokens: Sequence[str], links: Links | None
+) -> dict[str, RowSum]:
     linked = np.zeros(attention.shape[-2:], dtype=bool)
     for source, target in links or ():
         if not (0 <= source < linked.shape[1] and 0 <= target < linked.shape[0]):
@@ -156,12 +162,25 @@ def _alignment(attention: np.ndarray, src_tokens: Sequence[str], tgt_out_tokens:
         linked[target, source] = True
     words = np.flatnonzero([not is_special(token) for token in src_tokens])
     if len(words) < 2:  # nothing to choose from
-        return RowSum(np.zeros(attention.shape[:2]), 0)
+        return dict.fromkeys(("alignment", "alignment_read"), RowSum(np.zeros(attention.shape[:2]), 0))
     rows = np.arange(len(linked))
     if links is None:
         mean = attention.mean(axis=(0, 1), dtype=np.float64)
         linked[rows, words[mean[:, words].argmax(axis=-1)]] = True
-    linked = linked[:, words]
-    chosen = attention[..., words].argmax(axis=-1)  # [L, H, Q], an index of `words`
+    chosen = np.stack([_largest(layer, words) for layer in attention])  # [L, H, Q]
+    linked[:, np.isin(np.arange(linked.shape[1]), words, invert=True)] = False
     aligned = np.array([not is_special(token) for token in tgt_out_tokens]) & linked.any(axis=1)
-    return _over_rows(linked[rows, chosen].astype(np.float64), aligned)
+    found = {"alignment": _over_rows(linked[rows, chosen].astype(np.float64), aligned)}
+    # a token is read in the row after the one that predicts it
+    linked[1:], aligned[1:] = linked[:-1].copy(), aligned[:-1].copy()
+    aligned[0] = False
+    return found | {"alignment_read": _over_rows(linked[rows, chosen].astype(np.float64), aligned)}
+
+
+def _largest(weights: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """[H, Q, K] to [H, Q]: which of `keys`, that ascend, has the largest weight. Without a copy where no other key stands between them."""
+    first, last = keys[0], keys[-1] + 1
+    weights = weights[..., first:last]
+    if len(keys) < last - first:
+        weights = np.where(np.isin(np.arange(first, last), keys), weights, -1)
+    return weights.argmax(axis=-1) + first

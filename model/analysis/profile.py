@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 PROFILE_FILE = "heads.json"
 FORMAT = "attention-atlas-heads-1"
 DECIMALS = 4
+MAX_MEASURE = 1e6  # none comes near: the largest is a distance in tokens
 
 # (text, target language, its translation if one is given, or else None)
 Sentence = tuple[str, str, str | None]
@@ -99,6 +100,10 @@ def heads_of(profile: Mapping[str, object]) -> tuple[HeadRole, ...]:
     for head in heads:
         if head.kind not in ATTENTION_KINDS or head.role not in ROLES or set(head.measures) != set(head.rows):
             raise ValueError(f"no profile of heads: {head}")
+        if not all(type(place) is int and place >= 0 for place in (head.layer, head.head)):
+            raise ValueError(f"no place of a head: {head}")
+        if not all(value is None or _is_number(value) for value in (head.score, *head.measures.values())):
+            raise ValueError(f"no measures of a head: {head}")
     return heads
 
 
@@ -117,6 +122,10 @@ def read_profile(folder: Path) -> HeadProfile | None:
     except (AtlasError, KeyError, TypeError, ValueError, AttributeError) as error:
         log.warning("%s is damaged, so there is no profile of the heads: %s", PROFILE_FILE, error)
         return None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < MAX_MEASURE  # NaN is not
 
 
 def _rounded(value: float | None) -> float | None:

@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from html import unescape
 
 WORD_START = "\u2581"  # SentencePiece writes the space before a word as this block
@@ -68,6 +69,7 @@ class Label:
         return unescape(self.full)
 
 
+@lru_cache(maxsize=4096)  # a vocabulary has few thousand pieces that are seen again and again
 def token_label(token: str, texts: LabelTexts | None = None, max_width: float = 8.0) -> Label:
     """Label of one token; `max_width` in ems is where `short` is cut."""
     name = _special_name(token, texts or LabelTexts())

@@ -28,10 +28,12 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from model.analysis.roles import HeadRole
+from viz.figures.labels import LabelTexts, token_label
 from viz.panels.choice import KINDS, UNITS, maps_of, one_of, whole_number
 from viz.panels.map_view import Unit, label_texts, side_units
 from viz.runs import Run
@@ -138,12 +140,20 @@ def _layer(run: Run, kind: str, layer: int) -> dict[str, str | None]:
 
 
 def _labels(tokens: Sequence[str], units: str) -> dict[str, list[dict[str, object] | None]]:
-    found = {language: [_label(unit) for unit in side_units(tokens, units, label_texts(language))] for language in LANGUAGES}
-    english = found["en"]
-    return {
-        language: labels if labels is english else [None if ours == theirs else ours for ours, theirs in zip(labels, english, strict=True)]
-        for language, labels in found.items()
-    }
+    english = side_units(tokens, units, label_texts("en"))
+    found: dict[str, list[dict[str, object] | None]] = {"en": [_label(unit) for unit in english]}
+    for language in LANGUAGES.keys() - {"en"}:
+        texts = label_texts(language)
+        found[language] = [_named(unit, tokens[unit.start], texts) for unit in english]
+    return found
+
+
+def _named(english: Unit, token: str, texts: LabelTexts) -> dict[str, object] | None:
+    """The label in another language, if it is another one there: only what has a name in each can be."""
+    if not english.label.special and token:
+        return None
+    label = token_label(token, texts)
+    return None if label == english.label else _label(replace(english, label=label))
 
 
 def _label(unit: Unit) -> dict[str, object]:

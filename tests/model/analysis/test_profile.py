@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 
-from model.analysis.profile import FORMAT, heads_of, profile_heads
+from model.analysis.profile import FORMAT, HeadProfile, heads_of, profile_heads, read_profile
 from model.analysis.roles import RoleTally, head_roles
 from model.errors import UnknownTargetError
+from model.loading import load_translator
 from model.translator import Translator
 
 GIVEN = (
@@ -88,6 +91,42 @@ def test_a_damaged_profile_is_refused(tiny_translator: Translator, damage: str) 
         del profile[damage]
     with pytest.raises(ValueError):
         heads_of(profile)
+
+
+@pytest.mark.parametrize("value", ["0.5", True, float("nan"), float("inf"), [0.5], 10**400])
+def test_measures_are_numbers(tiny_translator: Translator, value: object) -> None:
+    for change in ({"score": value}, {"measures": {"start": value}}):
+        profile = profile_heads(tiny_translator, GIVEN[:1])
+        entry = profile["heads"][3]
+        profile["heads"][3] = {**entry, **change, "measures": entry["measures"] | change.get("measures", {})}
+        with pytest.raises(ValueError):
+            heads_of(profile)
+    for place in ({"layer": -1}, {"head": 1.0}, {"head": True}, {"layer": None}):
+        profile["heads"] = [{**entry, **place}]
+        with pytest.raises(ValueError):
+            heads_of(profile)
+
+
+def test_a_folder_has_a_profile_or_none(tmp_path: Path, tiny_translator: Translator, caplog: pytest.LogCaptureFixture) -> None:
+    assert read_profile(tmp_path) is None and read_profile(tmp_path / "nowhere") is None and not caplog.records
+    profile = profile_heads(tiny_translator, GIVEN)
+    file = tmp_path / "heads.json"
+    file.write_text(json.dumps(profile), encoding="utf-8")
+    assert read_profile(tmp_path) == HeadProfile(3, heads_of(profile))
+    whole = file.read_text(encoding="utf-8")
+    for damaged in (whole[:-200], "", "[]", "null", json.dumps({**profile, "sentences": "3"}), json.dumps({**profile, "heads": 5})):
+        caplog.clear()
+        file.write_text(damaged, encoding="utf-8")
+        assert read_profile(tmp_path) is None
+        assert [record.levelname for record in caplog.records] == ["WARNING"] and "heads.json" in caplog.text
+
+
+def test_a_translator_comes_with_the_profile_of_its_folder(tiny_folder: Path, tiny_translator: Translator, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny_folder, tmp_path / "tiny"))
+    assert load_translator(folder, "cpu").profile is None and tiny_translator.profile is None
+    profile = profile_heads(tiny_translator, GIVEN[:2])
+    (folder / "heads.json").write_text(json.dumps(profile), encoding="utf-8")
+    assert load_translator(folder, "cpu").profile == HeadProfile(2, heads_of(profile))
 
 
 @pytest.mark.parametrize("nothing", [{}, {"format": FORMAT, "heads": [1], "rows": {}, "reference": None}, [], None])
