@@ -9,13 +9,14 @@ Roles and where their thresholds come from; the measures are those of `model.ana
     punctuation        separator, and heads drawn to commas and full stops; Kovaleva et al. 2019 vertical stripes of special tokens; Voita
                        et al. leave the end token out of a head's confidence. None of them draws a line; the same half, so that all these
                        roles can be compared, is ours
-    alignment          the largest weight is where the reference has it in more than half of the rows. Ours: "more often than not"
+    alignment,         the largest weight is where the reference has it, for the token that a row predicts or for the one that it reads, in
+    alignment_read     more than half of the rows. Ours: "more often than not"; of the two the more frequent
     broad              the spread of an even attention to more than half of the keys. Ours: Clark et al. (section 3.3) say of broad heads
                        that they put at most 10 % on any word, of up to 128 tokens; in a sentence of nine tokens none could
     mixed              none of these: what Kovaleva et al. call heterogeneous. They sort maps by a network trained on maps sorted by hand,
                        and Raganato and Tiedemann 2018 describe maps and score syntax in them: neither gives a threshold for a role
 
-Of several, the one with the most weight is taken; `alignment` comes after the roles of weight, as a sink may have its second largest weight
+Of several, the one with the most weight is taken; alignment comes after the roles of weight, as a sink may have its second largest weight
 on the right word; `broad` comes last, as over few keys half of the weight in one place leaves room for a spread.
 """
 
@@ -36,7 +37,8 @@ from model.results import AttentionTrace
 
 THRESHOLD = 0.5  # a role's measure must exceed it
 WEIGHT_ROLES = ("previous", "next", "same", "start", "end", "punctuation")
-ROLES = (*WEIGHT_ROLES, "alignment", "broad", "mixed")
+ALIGNMENT_ROLES = ("alignment", "alignment_read")
+ROLES = (*WEIGHT_ROLES, *ALIGNMENT_ROLES, "broad", "mixed")
 Reference = Literal["given", "mean_of_heads"]
 
 
@@ -48,7 +50,7 @@ class HeadRole:
     rows       over how many rows each measure is a mean
     role       one of ROLES
     score      the measure of that name; None for "mixed"
-    reference  what `alignment` was measured against; None for self-attention
+    reference  what both alignments were measured against; None for self-attention
     """
 
     kind: AttentionKind
@@ -128,7 +130,8 @@ class RoleTally:
 def role_of(measures: Mapping[str, float | None]) -> str:
     """One of ROLES, by the rules above."""
     passed = {name for name, value in measures.items() if value is not None and value > THRESHOLD}
-    by_weight = [name for name in WEIGHT_ROLES if name in passed]
-    if by_weight:
-        return max(by_weight, key=lambda name: measures[name])
-    return next((name for name in ("alignment", "broad") if name in passed), "mixed")
+    for group in (WEIGHT_ROLES, ALIGNMENT_ROLES, ("broad",)):
+        found = [name for name in group if name in passed]
+        if found:
+            return max(found, key=lambda name: measures[name])
+    return "mixed"

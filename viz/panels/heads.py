@@ -9,7 +9,9 @@ from model.analysis.roles import ROLES
 from viz.page import static_block
 
 # What heads can be sorted by, and what is said of the chosen one. "entropy", in nats, is left to the normalised one: it grows with length.
-MEASURES = ("normalised_entropy", "distance", "start", "end", "punctuation", "previous", "next", "same", "alignment", "broad")
+MEASURES = (
+    "normalised_entropy", "distance", "start", "end", "punctuation", "previous", "next", "same", "alignment", "alignment_read", "broad",
+)
 
 _SHEET = """
 <section class="sheet" data-t-label="heads.label">

@@ -162,7 +162,7 @@ class TestCross:
 
     def test_what_means_nothing_between_two_languages_is_left_out(self) -> None:
         found = cross_measures(maps(1, 1, 5, 6), self.SRC, self.OUT)
-        assert set(found) == {"start", "end", "punctuation", "alignment", "entropy", "normalised_entropy", "broad"}
+        assert set(found) == {"start", "end", "punctuation", "alignment", "alignment_read", "entropy", "normalised_entropy", "broad"}
 
     def test_agreement_with_an_alignment_that_is_given(self) -> None:
         """The head is right on le and noir, wrong on chat; nothing is said of the comma, which so doesn't count."""
@@ -172,6 +172,15 @@ class TestCross:
         assert found.rows == 3 and value(found) == pytest.approx(2 / 3)
         swapped = frozenset((target, source) for source, target in links)
         assert cross_measures(attention, self.SRC, self.OUT, swapped)["alignment"].total != found.total
+
+    def test_a_token_is_read_in_the_row_after_the_one_that_predicts_it(self) -> None:
+        """Rows read: start, le, chat, the comma, noir. The head is right where it has read le and noir, wrong at chat."""
+        attention = on_keys([[1], [1], [4], [2], [4]], 6)
+        links = frozenset({(1, 0), (2, 1), (4, 3)})
+        found = cross_measures(attention, self.SRC, self.OUT, links)
+        assert found["alignment_read"].rows == 3 and value(found["alignment_read"]) == pytest.approx(2 / 3)
+        assert value(found["alignment"]) == pytest.approx(1 / 3)
+        assert cross_measures(np.roll(attention, -1, axis=-2), self.SRC, self.OUT, links)["alignment"].total == 2
 
     def test_weight_on_special_tokens_does_not_hide_the_word(self) -> None:
         attention = np.zeros((1, 1, 5, 6), dtype=np.float32)

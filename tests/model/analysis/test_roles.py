@@ -30,24 +30,24 @@ def causal(rows: np.ndarray) -> np.ndarray:
 
 
 def made(share: float = 0.8) -> AttentionTrace:
-    """Every head with a role of its own: the encoder of 2 x 3, the decoder of 1 x 5."""
+    """Every head with a role of its own: the encoder of 2 x 3, the decoder of 1 x 6."""
     n, t = len(SRC), len(TGT) - 1
     back, ahead = [max(i - 1, 0) for i in range(n)], [min(i + 1, n - 1) for i in range(n)]
     punctuation = [8 if i < 6 else 3 for i in range(n)]  # the mark that is far away
     encoder = [looking_at(keys, n, share) for keys in (back, ahead, list(range(n)), [0] * n, [n - 1] * n, punctuation)]
     decoder = [causal(looking_at(keys, t, share)) for keys in (back[:t], list(range(t)), [0] * t)]
-    decoder += [causal(np.ones((t, t))), causal(looking_at([max(i - 2, 0) for i in range(t)], t, share))]
+    decoder += [causal(np.ones((t, t)))] + [causal(looking_at([max(i - far, 0) for i in range(t)], t, share)) for far in (2, 3)]
     aligned = [1, 2, 3, 4, 5, 6, 7, 8, 9]
     cross = [looking_at(keys, n, share) for keys in (aligned, [9] * t, [0] * t)]
-    cross += [np.full((t, n), 1 / n), looking_at([8, 7, 8, 5, 6, 7, 4, 2, 1], n, share)]
+    cross += [np.full((t, n), 1 / n), looking_at([8, 7, 8, 5, 6, 7, 4, 2, 1], n, share), looking_at([9, *aligned[:-1]], n, share)]
     return trace(np.reshape(encoder, (2, 3, n, n)), np.stack(decoder)[None], np.stack(cross)[None], SRC, TGT)
 
 
 LINKS = frozenset((i + 1, i) for i in range(8))
 EXPECTED = {
     "encoder_self": ["previous", "next", "same", "start", "end", "punctuation"],
-    "decoder_self": ["previous", "same", "start", "broad", "mixed"],
-    "cross": ["alignment", "end", "start", "broad", "mixed"],
+    "decoder_self": ["previous", "same", "start", "broad", "mixed", "mixed"],
+    "cross": ["alignment", "end", "start", "broad", "mixed", "alignment_read"],
 }
 
 
@@ -60,7 +60,7 @@ def test_heads_made_for_a_role_are_found_to_have_it() -> None:
     assert named(heads) == EXPECTED
     assert [(head.kind, head.layer, head.head) for head in heads] == [
         *(("encoder_self", layer, head) for layer in range(2) for head in range(3)),
-        *((kind, 0, head) for kind in ("decoder_self", "cross") for head in range(5)),
+        *((kind, 0, head) for kind in ("decoder_self", "cross") for head in range(6)),
     ]
     assert {role for roles in EXPECTED.values() for role in roles} == set(ROLES)
     assert set(Counter(head.kind for head in heads)) == set(EXPECTED)
@@ -148,6 +148,8 @@ def test_the_shortest_sentence_has_no_measures_and_no_role() -> None:
         ({"previous": 0.6, "start": 0.7}, "start"),
         ({"end": 0.6, "alignment": 0.9}, "end"),
         ({"end": 0.1, "alignment": 0.6, "broad": 0.8}, "alignment"),
+        ({"alignment": 0.6, "alignment_read": 0.7, "broad": 0.8}, "alignment_read"),
+        ({"alignment": 0.4, "alignment_read": 0.5, "broad": 0.8}, "broad"),
         ({"next": None, "broad": 0.51, "entropy": 3.0, "distance": 9.0, "normalised_entropy": 1.0}, "broad"),
         ({"entropy": 3.0, "distance": 9.0, "normalised_entropy": 1.0}, "mixed"),
     ],

@@ -65,6 +65,7 @@ TEXT = {
     "role.end": "end sink",
     "role.punctuation": "punctuation",
     "role.alignment": "alignment",
+    "role.alignment_read": "alignment, token read",
     "role.broad": "broad",
     "role.mixed": "mixed",
     "role.previous.short": "previous",
@@ -74,6 +75,7 @@ TEXT = {
     "role.end.short": "end",
     "role.punctuation.short": "punct.",
     "role.alignment.short": "aligns",
+    "role.alignment_read.short": "aligns, read",
     "role.broad.short": "broad",
     "role.mixed.short": "mixed",
     "role.previous.help": "On average more than half of the weight goes to the token just before.",
@@ -82,7 +84,8 @@ TEXT = {
     "role.start.help": "On average more than half of the weight goes to the first token.",
     "role.end.help": "On average more than half of the weight goes to the end token.",
     "role.punctuation.help": "On average more than half of the weight goes to punctuation marks.",
-    "role.alignment.help": "In over half of the rows its largest weight is where that of all heads together is.",
+    "role.alignment.help": "In over half of the rows its largest weight is on the word that all heads together look at to write this row's token.",
+    "role.alignment_read.help": "In over half of the rows its largest weight is on the word that all heads together looked at to write the token just read: it looks back, one step late.",
     "role.broad.help": "Spread as widely as if more than half of the tokens shared the weight evenly.",
     "role.mixed.help": "No pattern we know takes more than half of the weight.",
     # measures: a name and a definition with its source
@@ -95,6 +98,7 @@ TEXT = {
     "measure.next": "next token",
     "measure.same": "same token",
     "measure.alignment": "alignment",
+    "measure.alignment_read": "alignment, read",
     "measure.broad": "breadth",
     "measure.normalised_entropy.help": "How evenly a row's weight is spread: 0 is all on one token, 1 the same on all. "
     "The entropy of Clark et al. 2019 (section 3.3), divided by the largest possible.",
@@ -107,5 +111,6 @@ TEXT = {
     "measure.same.help": "Weight on the token itself, in self-attention (Clark et al. 2019, section 3.1).",
     "measure.alignment.help": "How often, in cross-attention, its largest weight on a word is where the mean of all heads has its own. "
     "It says “agrees with the others”, not “is right”. Ours.",
+    "measure.alignment_read.help": "The same for the token that a row reads, which the row before has written; early layers tend to align so (Chen et al. 2020).",
     "measure.broad.help": "How many tokens an even spread of the same entropy would have: 0 is one, 0.5 half of them, 1 all. Ours.",
 }
