@@ -23,15 +23,16 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from model.errors import AtlasError, InvalidSettingError
+from model.errors import AtlasError
 from model.recording import FORMAT as RUN_FORMAT
 from model.results import MAPS
-from viz.panels.choice import KINDS, MapChoice, as_mapping, maps_of
+from viz.panels.choice import KINDS, MapChoice, maps_of
+from viz.panels.map_view import piece_weights
 
 if TYPE_CHECKING:
     from viz.runs import Run
@@ -55,26 +56,6 @@ class ExportTooLargeError(AtlasError):
             count=count,
             limit=limit,
         )
-
-
-def chosen(run: Run, store: object) -> MapChoice:
-    """The map that a page shows, be it of a head or of all heads of its layer together. Raises InvalidSettingError for one there is not."""
-    store = as_mapping(store)
-    head = store.get("head")
-    if head not in ("rollout", "norm"):
-        return MapChoice.from_page(store, run.trace, run.best_heads)
-    if head == "norm" and run.norms is None:
-        raise InvalidSettingError("head", head, "mean, max, rollout: norms were not measured")
-    return replace(MapChoice.checked(run.trace, store.get("kind"), store.get("layer"), "mean", store.get("rows", "predicted")), head=head)
-
-
-def weights_of(run: Run, choice: MapChoice) -> np.ndarray:
-    """float32 [query, key] of a choice, exactly as the model gave them or as they were computed from what it gave."""
-    if choice.head == "rollout":
-        return run.rollout[choice.kind][choice.layer]
-    if choice.head == "norm":
-        return run.norms[choice.kind][choice.layer]
-    return choice.weights(run.trace)
 
 
 def num_weights(run: Run) -> int:
@@ -149,7 +130,7 @@ def write_csv(run: Run, file: BinaryIO, choice: MapChoice | None = None, rows: s
     rows: how decoder rows are named if there is no choice, by the token "predicted" or "read". Layers, heads and positions count from 0.
     Raises ExportTooLargeError beyond MAX_CSV_WEIGHTS.
     """
-    count = num_weights(run) if choice is None else weights_of(run, choice).size
+    count = num_weights(run) if choice is None else piece_weights(run, choice).size
     if count > MAX_CSV_WEIGHTS:
         raise ExportTooLargeError("CSV", count, MAX_CSV_WEIGHTS)
     text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="backslashreplace", newline="")
@@ -196,7 +177,7 @@ def _all_choices(run: Run, rows: str) -> Iterator[MapChoice]:
 def _lines(run: Run, choice: MapChoice) -> Iterator[str]:
     rows = "source" if choice.kind == "encoder_self" else choice.rows
     keys = [f"{position},{_cell(token)}," for position, token in enumerate(choice.column_tokens(run.trace))]
-    for query, (token, weights) in enumerate(zip(choice.row_tokens(run.trace), weights_of(run, choice), strict=True)):
+    for query, (token, weights) in enumerate(zip(choice.row_tokens(run.trace), piece_weights(run, choice), strict=True)):
         start = f"{choice.kind},{choice.layer},{choice.head},{rows},{query},{_cell(token)},"
         seen: Sequence[str] = keys[: query + 1] if choice.kind == "decoder_self" else keys  # beyond it all is masked
         yield from (f"{start}{key}{value}\r\n" for key, value in zip(seen, _digits(weights), strict=False))

@@ -21,13 +21,14 @@ from typing import Any, BinaryIO
 import gradio as gr
 
 from model.errors import AtlasError
-from viz.exports import chosen, file_name, write_csv, write_json, write_npz
+from viz.exports import file_name, write_csv, write_json, write_npz
+from viz.offline import write_page
 from viz.page import report_end, static_block
 from viz.panels.choice import MapChoice, as_mapping, one_of
 from viz.panels.notice import notice
 from viz.runs import Request, Run, RunCache
 
-FORMS = ("csv_map", "csv", "json", "npz")
+FORMS = ("csv_map", "csv", "json", "npz", "html")
 MAX_FOLDER_BYTES = 2**30
 log = logging.getLogger(__name__)
 
@@ -45,7 +46,9 @@ class NotWrittenError(AtlasError):
 
 
 def export(runs: RunCache, result: object, store: object, folder: Path) -> dict[str, Any]:
-    """Writes the file that the page asks for in `store["exporting"]` = {"form", "serial"} about the run in `result`. Never runs the model.
+    """Writes the file that the page asks for in `store["exporting"]` about the run in `result`. Never runs the model.
+
+    exporting: "form" (one of FORMS), "serial", and for the page to keep "dark", "row", "column".
 
     Returns `serial` as sent, and one of: `file` (Gradio makes an address of it) with its `name`; `gone`, if the run has left the cache;
     `problem`, as `viz.panels.notice` words it.
@@ -58,20 +61,22 @@ def export(runs: RunCache, result: object, store: object, folder: Path) -> dict[
         run = runs.find(Request.from_page(as_mapping(result).get("request")))
         if run is None:
             return {**answer, "gone": True}
-        choice = chosen(run, store)
-        path = write_file(folder, *_writer(form, run, choice))
+        choice = MapChoice.from_page(store, run.trace, run.best_heads)
+        path = write_file(folder, *_writer(form, run, choice, store))
     except Exception as error:
         return {**answer, "problem": notice(error)}
     return {**answer, "name": path.name, "file": {"path": str(path), "meta": {"_type": "gradio.FileData"}}}
 
 
-def _writer(form: str, run: Run, choice: MapChoice) -> tuple[str, Callable[[BinaryIO], None]]:
+def _writer(form: str, run: Run, choice: MapChoice, store: object) -> tuple[str, Callable[[BinaryIO], None]]:
     """The name of the file, and what writes it."""
+    asked = {name: as_mapping(as_mapping(store).get("exporting")).get(name) for name in ("dark", "row", "column")}
     return {
         "csv_map": (file_name("csv", choice), lambda file: write_csv(run, file, choice)),
         "csv": (file_name("csv"), lambda file: write_csv(run, file, rows=choice.rows)),
         "json": (file_name("json"), lambda file: write_json(run, file)),
         "npz": (file_name("npz"), lambda file: write_npz(run, file)),
+        "html": (file_name("html", choice), lambda file: write_page(run, file, {**as_mapping(store), **asked})),
     }[form]
 
 

@@ -85,14 +85,15 @@
     && (linked.model === undefined || result.request.model === linked.model);
   let pin = linked.row === undefined && linked.column === undefined ? null : {row: linked.row ?? null, column: linked.column ?? null};
   let unchecked = true;
+  const hasMaps = (result) => result && JSON.stringify(atlas.maps.current()?.request) === JSON.stringify(result.request);
   const checkRun = (result) => {
-    if (!unchecked || !result || (atlas.kept?.runs && result.badge === "recorded")) return;
+    if (!unchecked || !hasMaps(result) || (atlas.kept?.runs && result.badge === "recorded")) return;
     unchecked = false;
     if (!isOurs(result)) return (pin = null); // the visitor went on to something else
     if (linked.target !== undefined && result.request.target !== linked.target) refuse("target", linked.target);
-    const {layers, heads} = result.maps[state.kind] || {};
+    const {layers, heads} = atlas.maps.size(state.kind);
     if (linked.layer >= layers) refuse("layer", linked.layer);
-    if (linked.head >= heads) refuse("head", linked.head);
+    if (linked.head >= heads || (linked.head === "norm" && !atlas.maps.hasNorm(state.kind))) refuse("head", linked.head);
     /* Without a layer the page has opened on a head of its own (translate.js), but what the address does name stands. */
     const {head, rows} = linked;
     if (linked.layer === undefined) atlas.set({...(head === undefined || head >= heads ? {} : {head}), ...(rows ? {rows} : {})});
@@ -100,8 +101,8 @@
 
   /* The pinned place, once the picture it belongs to is there. */
   const checkPin = () => {
-    const view = pin && !unchecked ? atlas.maps.view() : null;
-    if (!view || JSON.stringify(atlas.maps.current().request) !== JSON.stringify(atlas.result().request)) return;
+    const view = pin && !unchecked && hasMaps(atlas.result()) ? atlas.maps.view() : null;
+    if (!view) return;
     const {row, column} = pin;
     pin = null;
     const inside = (place, labels) => place === null || place < labels.length;
@@ -191,6 +192,10 @@
   /* ---- after all parts are there ---- */
   atlas.followLinks = () => {
     onChange(["tab", "model", "target", "beam_size", "kind", "layer", "head", "rows", "units", "specials", "colour"], soon);
+    const check = () => {
+      checkRun(atlas.result());
+      checkPin();
+    };
     let waits = Boolean(atlas.kept?.waits);
     atlas.onModel((again) => {
       if (waits && again !== null) {
@@ -202,11 +207,10 @@
     atlas.onResult(() => {
       const result = atlas.result();
       if (result?.badge === "recorded") usual = result.request;
-      checkRun(result);
-      checkPin();
+      check();
       soon();
     });
-    atlas.maps.onMaps(checkPin);
+    atlas.maps.onMaps(check);
     atlas.focus.onFocus(soon);
     atlas.whenPresent("#tabs [role=tab]", () => setTimeout(watchTabs));
     atlas.whenPresent("#given textarea", () => {

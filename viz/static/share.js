@@ -7,7 +7,7 @@
   const {state, onChange, say, make} = atlas;
   const PICTURES = ["map_png", "map_svg", "words_png", "words_svg"];
   const FILES = ["csv_map", "csv", "json", "npz"];
-  const GROUPS = {pictures: PICTURES, numbers: FILES};
+  const GROUPS = {pictures: PICTURES, numbers: FILES, page: ["html"]};
 
   /* ---- saving ---- */
   const save = (address, name) => {
@@ -55,7 +55,7 @@
     ask();
   };
   const ask = () => {
-    state.exporting = {form: wish.form, serial: wish.serial};
+    state.exporting = {form: wish.form, serial: wish.serial, dark: atlas.isDark(), ...atlas.focus.pinned()};
     tell("share.working");
     atlas.begin("export");
   };
@@ -63,7 +63,7 @@
     wish = null;
     if (problem) {
       tell(null);
-      atlas.complain?.({...problem, about: "draw"}); // says nothing about the text in the box
+      atlas.complain?.({...problem, about: "maps"}); // says nothing about the text in the box
     }
     next();
   };

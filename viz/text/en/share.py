@@ -49,5 +49,8 @@ TEXT = {
     "error.export_picture": "The picture could not be made. Try the other format, or a shorter sentence.",
     # the page that was saved
     "offline.badge": "saved on {date} from {model}",
+    "status.saved": "saved",
+    "status.saved.help": "A real run of this model, with all its maps, kept in this file. Nothing is computed here.",
+    "offline.embedded": "the embedded model",
     "offline.note": "A page saved from Attention Atlas. It holds one translation with all its attention maps and works without a network; to translate something else, open the program itself.",
 }

@@ -48,6 +48,9 @@ TEXT = {
     "error.export_gone": "服务器为了腾出空间，不断收走这条译文的注意力图，所以没有可以保存的内容。请稍后再试。",
     "error.export_picture": "图片没有做成。请换一种格式，或换短一些的句子。",
     # the page that was saved
-    "offline.badge": "{date} 保存，来自 {model}",
+    "offline.badge": "{date} 保存，来自{model}",
+    "status.saved": "已保存",
+    "status.saved.help": "这个模型的一次真实运行，连同全部注意力图都存在这个文件里。这里不再计算。",
+    "offline.embedded": "内置模型",
     "offline.note": "这是从“注意力图谱”保存的页面，包含一条译文和它的全部注意力图，没有网络也能用；要翻译别的句子，请打开程序本身。",
 }
