@@ -42,7 +42,7 @@
       let cell = Math.min(MOST, (width - left) / across, TALL / down);
       const long = longest(view.columns);
       const slanted = cell >= SLANTED;
-      if (slanted) cell = Math.min(cell, (width - left - (long - cell) * 0.71) / across); // the last name leans out
+      if (slanted) cell = Math.min(cell, (width - left - long * 0.71 - FONT / 2) / (across - 0.5)); // the last name leans out
       const named = cell >= LABEL;
       const even = cell >= 8; // of many tokens the map fills its place instead, and its cells are not square
       const size = even ? [cell * across, cell * down] : [width - left, Math.min(TALL, width)];

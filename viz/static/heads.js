@@ -188,7 +188,7 @@
       grid.setAttribute("aria-label", say("heads.label"));
       const byRole = state.heads.order === "role";
       const longest = Math.max(0, ...shown.map((cell) => nameOf(cell).length));
-      const {side, pitch, columns: across} = flow(shown.length, width, height, Math.max(byRole ? 62 : 0, longest * 6.6 + 8), byRole ? 3 : 2);
+      const {side, pitch, columns: across} = flow(shown.length, width, height, Math.max(byRole ? 76 : 0, longest * 6.6 + 8), byRole ? 3 : 2);
       const cells = sorted(shown).map((cell, at) => ({
         ...cell, x: at % across, y: Math.floor(at / across),
         caption: [nameOf(cell), number(valueOf(cell)), ...(byRole ? [say(`role.${of(cell).role}.short`)] : [])],
@@ -231,6 +231,7 @@
       kind.className = `head-said-kind ${state.kind}`;
       [[name, words.name], [role, words.role], [help, words.help]].forEach(([node, text]) => atlas.fill(node, empty ? "" : text));
       const measures = (typeof state.head === "number" && measured(state, basis())?.measures) || {};
+      list.style.visibility = typeof state.head === "number" ? "" : "hidden";
       list.replaceChildren(...MEASURES.flatMap((measure) => [make("dt", "", say(`measure.${measure}`)), make("dd", "", number(measures[measure]))]));
       [...list.querySelectorAll("dt")].forEach((node, at) => (node.title = say(`measure.${MEASURES[at]}.help`)));
     };

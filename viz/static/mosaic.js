@@ -156,6 +156,7 @@
         if (!buttons.has(key)) buttons.set(key, makeButton());
         const button = buttons.get(key);
         button.cell = cell;
+        button.dataset.cell = key;
         button.tabIndex = -1;
         Object.assign(button.style, {left: `${cell.x * pitch[0]}px`, top: `${cell.y * pitch[1]}px`, width: `${side}px`, height: `${side}px`});
         order.push(button);

@@ -84,8 +84,8 @@ TEXT = {
     "role.start.help": "On average more than half of the weight goes to the first token.",
     "role.end.help": "On average more than half of the weight goes to the end token.",
     "role.punctuation.help": "On average more than half of the weight goes to punctuation marks.",
-    "role.alignment.help": "In over half of the rows its largest weight is on the word that all heads together look at to write this row's token.",
-    "role.alignment_read.help": "In over half of the rows its largest weight is on the word that all heads together looked at to write the token just read: it looks back, one step late.",
+    "role.alignment.help": "In over half of the rows its largest weight is where all heads together look to write this row's token.",
+    "role.alignment_read.help": "In over half of the rows its largest weight is where all heads together looked to write the token just read.",
     "role.broad.help": "Spread as widely as if more than half of the tokens shared the weight evenly.",
     "role.mixed.help": "No pattern we know takes more than half of the weight.",
     # measures: a name and a definition with its source
