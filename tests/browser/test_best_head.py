@@ -35,7 +35,7 @@ def test_the_page_opens_on_it_and_says_so(open_page: Open, address: str, measure
     heading = page.locator("#map-head h2")
     expect(heading).to_have_text(HEADING.format(0, 2) + " · aligns best")
     trace = measured.trace(measured.translate("I am a student."))
-    np.testing.assert_allclose(figure(page)["z"], trace.cross_attention[0, 2], atol=1e-6)
+    np.testing.assert_allclose(figure(page)["z"], trace.cross_attention[0, 2], atol=1e-5)
     assert page.locator("[data-heads] input:checked").get_attribute("aria-label") == "Head 2, aligns best"
     page.locator("[data-lang=zh]").click()
     expect(heading).to_contain_text("对齐最好")
@@ -70,7 +70,7 @@ def test_without_a_recorded_example_the_first_sentence_opens_it(open_page: Open,
         page.wait_for_selector("#map .main-svg")
         expect(page.locator("#map-head h2")).to_have_text(HEADING.format(0, 2) + " · aligns best")
         trace = measured.trace(measured.translate("I love you."))
-        np.testing.assert_allclose(figure(page)["z"], trace.cross_attention[0, 2], atol=1e-6)
+        np.testing.assert_allclose(figure(page)["z"], trace.cross_attention[0, 2], atol=1e-5)
     finally:
         demo.close()
 
@@ -85,7 +85,7 @@ def test_rows_are_named_as_the_best_head_of_all_aligns(open_page: Open) -> None:
         expect(heading).to_have_text(HEADING.format(1, 1) + " · aligns best")
         expect(page.locator("[data-rows] input:checked + *")).to_have_text("the token it reads")
         trace = translator.trace(translator.translate("I am a student."))
-        np.testing.assert_allclose(figure(page)["z"], trace.cross_attention[1, 1], atol=1e-6)
+        np.testing.assert_allclose(figure(page)["z"], trace.cross_attention[1, 1], atol=1e-5)
         assert figure(page)["rows"] == list(trace.tgt_in_tokens)
         # what a visitor then chooses stays chosen
         pick(page, "rows", "the token it predicts")

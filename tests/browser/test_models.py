@@ -30,7 +30,7 @@ def test_another_model_translates_the_sentence_that_is_there(models_site: str, o
     expect(page.locator("#result .status")).to_contain_text("opus-mt-en-ar · 5e1f5e1")
     # its own numbers of layers and heads, each kind apart
     expect(page.locator("[data-layers] label")).to_have_count(4)
-    expect(page.locator("[data-heads] label")).to_have_count(6 + 2)
+    expect(page.locator("[data-heads] label")).to_have_count(6 + 4)
     before = figure(page)["drawn"]
     page.locator("[data-kinds] label", has_text="Encoder").click()
     wait_until_drawn(page, before)
@@ -60,14 +60,14 @@ def test_a_map_that_the_next_model_lacks_becomes_its_last(models_site: str, open
     choose(page, ARABIC)
     wait_for_words(page, "طالب")
     page.locator("[data-layers] label").nth(3).click()
-    page.locator("[data-heads] label").nth(2 + 5).click()
+    page.locator("[data-heads] label").nth(4 + 5).click()
     shows("cross", 3, 5, "Cross-attention")
     choose(page, "embedded")  # two decoder layers of three heads
     wait_for_words(page, "étudiant")
     shows("cross", 1, 2, "Cross-attention")
     page.locator("[data-kinds] label", has_text="Encoder").click()
     page.locator("[data-layers] label").nth(2).click()
-    page.locator("[data-heads] label").nth(2 + 3).click()
+    page.locator("[data-heads] label").nth(4 + 3).click()
     shows("encoder_self", 2, 3, "Encoder self-attention")
     choose(page, ARABIC)  # one encoder layer of two heads
     wait_for_words(page, "طالب")

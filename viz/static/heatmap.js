@@ -125,7 +125,8 @@ atlas.heatmap = (() => {
       const hovertemplate = `${tokens}<br>${say("map.hover.masked")}<extra></extra>`;
       data.push(Object.assign(veil, {z: inRows(view.masked, down, across), hovertemplate}));
     }
-    layout.shapes = path ? [{...layout.shapes[0], path}] : [];
+    if (path) layout.shapes[0].path = path;
+    else delete layout.shapes;
 
     layout.height = size.height;
     Object.assign(layout.margin, {l: size.left, t: size.top});

@@ -7,11 +7,8 @@
   const {state, set, onChange, say, has, make} = atlas;
   const TYPING_PAUSE = 400; // ms
 
-  Object.assign(state, {
-    target: null, beam_size: 4, kind: "cross", layer: null, head: "mean", rows: "predicted", units: "pieces", specials: "shown", colour: "linear",
-    forced: false,
-  });
-  const CHOICES = ["model", "target", "beam_size", "kind", "layer", "head", "rows", "forced", "units", "specials", "colour"];
+  Object.assign(state, {target: null, beam_size: 4, forced: false});
+  const CHOICES = ["model", "target", "beam_size", "forced"];
   const {kept} = atlas;
   if (kept) CHOICES.forEach((name) => name in kept && (state[name] = kept[name]));
   const area = (id) => document.querySelector(`#${id} textarea`);
