@@ -23,7 +23,7 @@ from tests.benchmarks import bertviz_pages, clock
 from tests.benchmarks.long_fake import HEADS, LAYERS, LongFake, sentence
 from tests.benchmarks.page_speed import ARGS
 from tests.benchmarks.table import Ratios, line, paired, spread
-from tests.benchmarks.visitor import SIZE, Steps, click, fresh, opened, pick, reference_page, serving, state, switches
+from tests.benchmarks.visitor import SIZE, TOGETHER, Steps, click, fresh, opened, pick, reference_page, serving, state, switches
 from viz.panels.maps_value import maps_value
 
 SHORT, LONG, LONGEST = 30, 200, 512
@@ -140,7 +140,7 @@ def long_page(browser: Browser, url: str, translator: LongFake, tokens: int, rep
         timing = ask(page, text)
         found["first picture, from Enter"].append(timing.painted)
         found["first picture, from the answer"].append(timing.painted - timing.answered)
-        found["another head"].append(steps.choice("head", "data-heads", HEADS, first=2).painted)
+        found["another head"].append(steps.choice("head", "data-heads", HEADS, first=TOGETHER).painted)
         found["another layer, fetched"].append(steps.choice("layer", "data-layers", LAYERS).painted)
         found["hover a word, to lit"].append(steps.hover().painted)
     line(f"{tokens} x {tokens} tokens", "ms", "times an empty click")

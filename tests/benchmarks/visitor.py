@@ -15,6 +15,7 @@ from tests.benchmarks import clock
 from tests.benchmarks.long_fake import HEADS, LAYERS, LongFake
 from viz import page as page_parts
 
+TOGETHER = 4  # ways to see all heads of a layer as one, before the single heads in their row of choices
 SIZE = {"width": 1440, "height": 1400}  # all linked views in sight at once, so that all of them are painted
 REFERENCE = """
 <meta charset="utf-8">
@@ -137,6 +138,7 @@ class Steps:
         self.turn["hover"] += 1
         words = self.page.locator("#words-view .words-line.rows .token")
         index = 1 + 3 * self.turn["hover"] % (words.count() - 2)
+        words.nth(index).scroll_into_view_if_needed()
         box = words.nth(index).bounding_box()
         self.page.mouse.move(2, 2)
         self.page.wait_for_timeout(clock.QUIET)
@@ -155,12 +157,12 @@ def switches(page: Page) -> dict[str, Callable[[], clock.Timing]]:
     return {
         "kind": lambda: steps.choice("kind", "data-kinds", 3),
         "layer": lambda: steps.choice("layer", "data-layers", LAYERS),
-        "head (chips)": lambda: steps.choice("head", "data-heads", HEADS, first=2),
+        "head (chips)": lambda: steps.choice("head", "data-heads", HEADS, first=TOGETHER),
         "head (strip)": steps.strip,
-        "mean, max": lambda: steps.choice("means", "data-heads", 2, "head"),
+        "mean, max, rollout, norms": lambda: steps.choice("together", "data-heads", TOGETHER, "head"),
         "rows read or predicted": lambda: steps.choice("rows", "data-rows", 2),
         "pieces or words": lambda: steps.choice("units", "data-units", 2),
         "special tokens": lambda: steps.choice("specials", "data-specials", 2),
-        "colour scale": lambda: steps.choice("colour", "data-colour", 3),
+        "colour scale": lambda: steps.choice("colour", "data-colours", 3),
         "hover a word, to lit": steps.hover,
     }
