@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from model.results import RunnerUps
 from tests.viz.fakes import FakeTranslator, recorded_run
 from viz.panels.choice import MapChoice
 from viz.panels.map_figure import map_figure, map_in_words
-from viz.panels.reading import result_value, words
+from viz.panels.reading import result_value, word_spans, words
 
 
 def joined(tokens: str) -> list[str]:
@@ -56,6 +60,50 @@ def test_no_probability_is_lost(tokens: str) -> None:
     assert math.prod(word["probability"] for word in out) == pytest.approx(math.exp(sum(log_probs)))
     assert [piece["token"] for word in out for piece in word["pieces"]] == pieces
     assert all(word["text"] for word in out)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "spans"),
+    [
+        (">>fra<<|▁the|▁stud|ent|▁|,|</s>", [(0, 1), (1, 2), (2, 4), (4, 6), (6, 7)]),
+        (">>fra<<|▁|x", [(0, 1), (1, 3)]),
+        ("▁a|▁|</s>", [(0, 2), (2, 3)]),
+        ("▁|</s>", [(0, 1), (1, 2)]),
+        ("<s>|▁|</s>", [(0, 1), (1, 2), (2, 3)]),
+        ("<s>|▁|▁|x|▁|▁", [(0, 1), (1, 6)]),
+        ("▁|▁", [(0, 2)]),
+        ("x|<unk>|y", [(0, 1), (1, 2), (2, 3)]),
+        ("▁😀 1/4|😀 2/4|😀 3/4|😀 4/4|a", [(0, 4), (4, 5)]),
+    ],
+)
+def test_spans_of_words(tokens: str, spans: list[tuple[int, int]]) -> None:
+    assert word_spans(tokens.split("|")) == tuple(spans)
+    assert word_spans([]) == ()
+
+
+@given(st.lists(st.sampled_from(["▁", "▁a", "b", "'", ",", "</s>", "<s>", "<unk>", ">>fra<<", "😀 1/2", "😀 2/2", "我", ""]), max_size=12))
+def test_spans_cover_every_position_once_and_specials_stand_alone(tokens: list[str]) -> None:
+    spans = word_spans(tokens)
+    assert [position for start, stop in spans for position in range(start, stop)] == list(range(len(tokens)))
+    for start, stop in spans:
+        assert stop - start == 1 or not {"</s>", "<s>", "<unk>", ">>fra<<"} & set(tokens[start:stop])
+
+
+def test_a_thousand_tokens_take_no_time() -> None:
+    tokens = ["▁stud", "ent", "▁", ","] * 256
+    start = time.process_time()
+    assert len(word_spans(tokens)) == 512
+    assert time.process_time() - start < 0.5  # 5 ms on a quiet machine
+
+
+def test_each_piece_says_what_else_was_likely() -> None:
+    beside = [RunnerUps(1, (("▁vous", 0.25),)), RunnerUps(3, ()), RunnerUps(2, (("!", 0.5), ("</s>", 0.125)))]
+    found = words(["▁t", "'", "</s>"], [-0.5, -0.1, -2.0], beside)
+    assert [piece["rank"] for word in found for piece in word["pieces"]] == [1, 3, 2]
+    assert found[0]["pieces"][0]["others"] == [["▁vous", 0.25]] and found[1]["pieces"][0]["others"] == [["!", 0.5], ["</s>", 0.125]]
+    assert set(words(["▁t"], [-0.5])[0]["pieces"][0]) == {"token", "probability"}
+    with pytest.raises(ValueError):
+        words(["▁t", "'"], [-0.5, -0.1], beside)
 
 
 def test_a_lone_space_is_a_space() -> None:

@@ -6,12 +6,17 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
+from model.analysis.profile import HeadProfile
+from model.analysis.roles import head_roles
+from model.analysis.rollout import rollout
 from model.errors import CheckpointMissingError, EmptyTextError, InvalidSettingError, ModelNotLoadedError, UnknownTargetError
 from model.pool import ModelPool
 from tests.viz.fakes import ARABIC, ROMANCE, FakeTranslator, recorded_run, shelf
-from viz.runs import NoModelError, Request, RunCache
+from viz.panels.choice import KINDS, maps_of
+from viz.runs import NoModelError, Request, Run, RunCache
 
 
 class SlowTranslator(FakeTranslator):
@@ -59,6 +64,35 @@ def test_the_cache_is_bounded_in_bytes() -> None:
         runs.get(request)
     assert [runs.find(request) is not None for request in requests] == [False, False, False, True, True, True]
     assert runs._runs.currsize <= runs._runs.maxsize
+
+
+def test_a_run_carries_what_one_examination_shows() -> None:
+    translator = FakeTranslator()
+    translator.profile = HeadProfile(7, ())
+    run = RunCache(translator).get(Request("The cat sat on the mat because it was tired.", "fra"))
+    found = translator.examine(run.translation)
+    assert run.runner_ups == found.runner_ups and run.profile is translator.profile
+    for kind, norms in found.norms.items():
+        np.testing.assert_array_equal(run.norms[kind], norms)
+    expected = rollout(run.trace)
+    for kind in KINDS:
+        np.testing.assert_array_equal(run.rollout[kind], getattr(expected, kind))
+        np.testing.assert_allclose(run.rollout[kind].sum(axis=-1), 1, atol=1e-5)
+    assert run.rollout is run.rollout and run.roles is run.roles
+    for ours, theirs in zip(run.roles, head_roles(run.trace), strict=True):
+        assert (ours.kind, ours.layer, ours.head, ours.measures) == (theirs.kind, theirs.layer, theirs.head, theirs.measures)
+
+
+def test_what_is_computed_later_is_counted_from_the_start() -> None:
+    run = recorded_run(FakeTranslator())
+    before = run.num_bytes
+    parts = [maps_of(run.trace, kind).nbytes for kind in KINDS]
+    parts += [each.nbytes for name in (run.norms, run.rollout) for each in name.values()]
+    assert run.roles and run.num_bytes == before
+    heads, tokens = len(run.roles), len(run.runner_ups)
+    assert before == sum(parts) + 1500 * heads + 1000 * tokens + 4096
+    bare = Run(run.request, run.translation, run.trace, 0.0)
+    assert before - bare.num_bytes == sum(each.nbytes for each in run.norms.values()) + 1000 * tokens
 
 
 def test_a_run_larger_than_the_cache_is_still_answered() -> None:

@@ -6,6 +6,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from model.analysis.measures import is_special
@@ -20,14 +21,17 @@ SPECIALS = ("<s>", "</s>", "<pad>", "<unk>")
 LONE_SPACE = "␣"
 
 # Byte pieces of one character read "😀 1/4", "😀 2/4", ...: pieces hold no spaces, so this cannot be anything else.
-_BYTE_PIECE = re.compile(r"(.+) (\d+)/(\d+)")
+_BYTE_PIECE = re.compile(r"(.+) ([1-4])/([2-4])")
 
 
 def _joins(token: str, previous: str) -> bool:
     """Whether `token` is read as one word with the token before it."""
     byte = _BYTE_PIECE.fullmatch(token)
+    if byte and byte[2] != "1":
+        before = _BYTE_PIECE.fullmatch(previous)
+        return before is not None and int(before[2]) + 1 == int(byte[2])
     if byte:
-        return byte[2] != "1"
+        return False
     if token in SPECIALS or previous in SPECIALS or token.startswith(SPACE) or _BYTE_PIECE.fullmatch(previous):
         return False
     parts = (token.lstrip(SPACE), previous.lstrip(SPACE))
@@ -76,15 +80,15 @@ def word_spans(tokens: Sequence[str]) -> tuple[tuple[int, int], ...]:
         previous = token
     if space is not None and (not starts or _stands_alone(tokens[starts[-1]])):
         starts.append(space)
-    return tuple(zip(starts, [*starts[1:], len(tokens)], strict=True))
+    return tuple(pairwise([*starts, len(tokens)]))
 
 
 def word_text(tokens: Sequence[str]) -> str:
     """The tokens of one word as it is read: the byte pieces of one character as that character, and without its space."""
     shown = []
-    for token in tokens:
+    for position, token in enumerate(tokens):
         byte = _BYTE_PIECE.fullmatch(token)
-        if byte is None or byte[2] == "1":
+        if byte is None or byte[2] == "1" or position == 0:
             shown.append((byte[1] if byte else token).replace(SPACE, ""))
     return "".join(shown)
 

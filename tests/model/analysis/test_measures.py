@@ -248,3 +248,20 @@ def test_not_punctuation(token: str) -> None:
 def test_special_tokens() -> None:
     assert all(is_special(token) for token in ("<s>", "</s>", "<pad>", ">>fra<<", ">>cmn_Hans<<"))
     assert not any(is_special(token) for token in ("<unk>", "▁<s>", ">>", "s", "▁>>fra<<", ">>a<<b<<", "<0x0A>"))
+
+
+@pytest.mark.parametrize("tokens", ["a b c d e", ">>fra<< b c d </s>", "a <pad> c <s> e", "<pad> <pad> c d </s>"])
+def test_alignment_looks_for_the_largest_weight_among_words_only(tokens: str) -> None:
+    """Special tokens may stand anywhere, also between the words."""
+    src_tokens = tokens.split()
+    words = [i for i, token in enumerate(src_tokens) if not is_special(token)]
+    attention = maps(2, 3, 4, 5, seed=5)
+    mean = attention.mean(axis=(0, 1))
+
+    def best(row: np.ndarray) -> int:
+        return max(words, key=lambda key: row[key])
+
+    expected = [[sum(best(head[i]) == best(mean[i]) for i in range(4)) for head in layer] for layer in attention]
+    found = cross_measures(attention, src_tokens, ["w", "x", "y", "z"])["alignment"]
+    assert found.rows == 4
+    np.testing.assert_array_equal(found.total, expected)

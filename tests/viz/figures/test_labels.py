@@ -8,7 +8,7 @@ import unicodedata
 
 import pytest
 
-from viz.figures.labels import Label, LabelTexts, escape, text_width, token_label, token_labels
+from viz.figures.labels import Label, LabelTexts, escape, plain_label, text_width, token_label, token_labels
 
 TEXTS = LabelTexts(start="⟨start⟩", end="⟨end⟩", unknown="⟨unknown⟩", padding="⟨padding⟩", target="⟨→ {target}⟩", empty="⟨empty⟩")
 # the entities that Plotly turns back into characters, besides numeric ones
@@ -173,3 +173,16 @@ def test_labels_of_a_sequence() -> None:
 
 def test_the_default_texts_need_no_language() -> None:
     assert not re.search(r"[a-z]{4}", LabelTexts().start + LabelTexts().end + LabelTexts().unknown + LabelTexts().empty)
+
+
+@pytest.mark.parametrize("token", [*HOSTILE, "▁Je", "</s>", ">>fra<<", "", "▁", "a&lt;b", "&amp;", "مرحبا", "é"])
+def test_the_plain_text_says_the_same_as_the_escaped_one(token: str) -> None:
+    label = token_label(token, TEXTS)
+    assert escape(label.text) == label.full
+
+
+def test_a_word_is_no_token() -> None:
+    assert [plain_label(text).text for text in ("</s>", "<s>", ">>fra<<", "étudiant", "▁")] == ["</s>", "<s>", ">>fra<<", "étudiant", "␣"]
+    label = plain_label("<b>antidisestablishmentarianism")
+    assert not label.special and label.hover == label.full == "&lt;b&gt;antidisestablishmentarianism"
+    assert label.short.endswith("…") and label.width == pytest.approx(text_width(html.unescape(label.short))) and label.width <= 8
