@@ -14,10 +14,10 @@ from model.translator import Translator
 from tests.model.everyday import SENTENCES, acceptable, expand, normalised
 
 # Of the thirty sentences, so many at least are translated acceptably. Raise them with better weights: to what these reach, minus one.
-AT_LEAST = {"fra": 27, "cmn": 27}
+AT_LEAST = {"fra": 28, "cmn": 28}
 TARGETS = tuple(AT_LEAST)
 # The same for names and numbers that must arrive unchanged, of COPIED.
-COPIED_AT_LEAST = {"fra": 5, "cmn": 4}
+COPIED_AT_LEAST = {"fra": 5, "cmn": 5}
 
 CAPITALS = ("I LOVE YOU", "WHERE IS THE STATION?", "I AM A STUDENT.")
 # (sentence, what it must hold); digits for both languages, a name as the languages write it
@@ -96,11 +96,17 @@ def test_a_question_stays_one(translate, target: str, mark: str, text: str) -> N
     assert translate(text, target).text.endswith(mark)
 
 
-@pytest.mark.parametrize("target, mark", [("fra", r"\."), ("cmn", "。")])
-def test_two_sentences_stay_two(translate, target: str, mark: str) -> None:
-    found = translate("I am here. You are there.", target).text
-    assert len(re.findall(rf"\w{mark}", found)) == 2
-    assert re.search("ici|là", found) if target == "fra" else "在" in found
+@pytest.mark.parametrize(
+    "target, halves",
+    [
+        ("fra", {"We eat bread. They drink tea.": r"pain\.", "I am in the kitchen. You are in the garden.": r"cuisine\..*jardin\."}),
+        ("cmn", {"We eat bread. They drink tea.": "面包。.*茶。", "I am in the kitchen. You are in the garden.": "厨房。.*花园"}),
+    ],
+)
+def test_two_sentences_stay_two(translate, target: str, halves: dict[str, str]) -> None:
+    for text, wanted in halves.items():
+        found = translate(text, target).text
+        assert len(re.findall(r"\w[.。]", found)) == 2 and re.search(wanted, found), found
 
 
 @pytest.mark.parametrize("target", TARGETS)
