@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, BinaryIO
 from viz.components import TEMPLATE as PLOT
 from viz.delivery import PLOTLY_SCRIPT
 from viz.exports import ExportTooLargeError, num_weights
+from viz.figures.heatmap_template import heatmap_template
 from viz.page import HEADER, SCRIPTS, STATIC, STYLES
 from viz.panels import translate as screen
 from viz.panels.choice import MapChoice, as_mapping, language_of
-from viz.panels.map_figure import page_template
 from viz.panels.map_view import piece_weights
 from viz.panels.maps_value import maps_value
 from viz.panels.reading import result_value
@@ -49,7 +49,7 @@ def offline_page(run: Run, state: Mapping[str, object] | None = None, saved_on: 
     language = language_of(state)
     begin = _beginning(run, state)
     facts = {"date": (saved_on or date.today()).isoformat(), "model": run.request.model, "revision": run.revision}
-    values = {"begin": begin, "result": {**result_value(run), "badge": "saved"}, "facts": facts, "template": page_template()}
+    values = {"begin": begin, "result": {**result_value(run), "badge": "saved"}, "facts": facts, "template": heatmap_template()}
     data = f'{_json(values)[:-1]},"maps":{_inert(maps_value(run, max_tokens=10**9))}}}'
     early, late = ("\n".join((STATIC / name).read_text(encoding="utf-8") for name in names) for names in (SCRIPTS[:EARLY], SCRIPTS[EARLY:]))
     style = "\n".join((STATIC / name).read_text(encoding="utf-8") for name in STYLES)

@@ -18,8 +18,9 @@ from playwright.sync_api import Page
 
 from tests.browser.conftest import Open
 from tests.viz.fakes import FakeTranslator, pieces
+from viz.figures.heatmap_template import heatmap_template
 from viz.panels.choice import MapChoice
-from viz.panels.map_figure import map_figure, map_in_words, page_template
+from viz.panels.map_figure import map_figure, map_in_words
 from viz.panels.maps_value import maps_value
 from viz.runs import Request, Run
 
@@ -103,7 +104,7 @@ def test_the_pages_figure_is_pythons(page: Page, translator: FakeTranslator, tex
     run = run_of(translator, text)
     assert len(run.trace.src_tokens) == len(pieces(text)) + 2
     page.evaluate("(value) => atlas.maps.take(value)", maps_value(run))
-    template = page_template()
+    template = heatmap_template()
     assert page.evaluate("JSON.stringify(document.querySelector('#map .plot').layout.meta.theme.dark)") == json.dumps(
         template["figures"]["cross"]["layout"]["meta"]["theme"]["dark"], separators=(",", ":")
     )

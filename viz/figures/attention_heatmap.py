@@ -114,7 +114,7 @@ def attention_heatmap(
                 hovertemplate=f"{tokens}<br>{texts.masked}<extra></extra>",
             )
         )
-    size = _size(rows, columns, header.height)
+    size = _size(rows, columns, frame.HEADER)
     layout = frame.base_layout(size["height"], uirevision)
     layout |= {
         "margin": {"l": size["left"], "r": frame.EDGE, "t": size["top"], "b": 10},

@@ -36,7 +36,7 @@ NOTE_SIZE = 12  # px, the smallest there is
 LABEL_PITCH = 16  # px from one label to the next; where cells are smaller, labels are thinned
 MIN_SIDE = 320  # px, the narrowest figure
 EDGE = 12  # px of air at the left and right
-HEADER = 44  # px above a map and its labels
+HEADER = 60  # px above a map and its labels
 
 # Buttons that double what dragging and double-clicking do, or make no sense here.
 _REMOVED_BUTTONS = ["zoom", "pan", "select", "lasso", "zoomIn", "zoomOut", "autoScale", "toggleSpikelines", "hoverClosest", "hoverCompare"]
@@ -134,28 +134,23 @@ def _bare_axis() -> dict:
 
 @dataclass(frozen=True)
 class Header:
-    """What stands above a map: title (what rows and columns are), coloraxis and the trace that carries it, and the height in px."""
+    """What stands above a map, HEADER px high: title (what rows, columns and colours are), coloraxis and the trace that carries it."""
 
     title: dict
     coloraxis: dict
     carrier: go.Scatter
-    height: int
 
 
 def header(row: str, column: str, scale: str, ticks: dict[float, str], ramps: dict[str, ColorScale]) -> Header:
-    """Sentences on rows and columns at the left, a thin scale from the lowest to the highest of `ticks` at the right.
+    """Sentences on rows, columns and colours at the left, a thin scale from the lowest to the highest of `ticks` at the right.
 
     The scale hangs on a trace without points: the map's own colours are see-through, and Plotly paints scales opaque. The trace
-    lies on `x2`/`y2`, which makes Plotly draw the label axes. The sentences are the layout's title, for which margins make room.
+    lies on `x2`/`y2`, which makes Plotly draw the label axes. The sentences are the layout's title, for which margins make room: the
+    name of the scale among them, as beside the scale there is no room for it on a narrow page.
     """
-    sentences = (f"↓ {row}", f"→ {column}")
-    bar = 64 if len(ticks) < 4 else 33 * (len(ticks) - 1)
-    length = bar + NOTE_SIZE * text_width(scale)  # the scale's name stands inside its length
-    # side by side only if they are on the narrowest page too
-    below = 2 * EDGE + 16 + NOTE_SIZE * max(map(text_width, sentences)) + length > MIN_SIDE
-    drop = NOTE_SIZE * 3 if below else 0
+    length = 64 if len(ticks) < 4 else 33 * (len(ticks) - 1)
     title = {
-        "text": "<br>".join(sentences),
+        "text": "<br>".join((f"↓ {row}", f"→ {column}", scale)),
         "font": {"size": NOTE_SIZE, "color": LIGHT.muted},
         "xref": "container",
         "x": 0,
@@ -163,32 +158,31 @@ def header(row: str, column: str, scale: str, ticks: dict[float, str], ramps: di
         "yref": "container",
         "y": 1,
         "yanchor": "top",
-        "pad": {"l": EDGE, "t": 20, "b": max(8, drop)},
+        "pad": {"l": EDGE, "t": 20, "b": 8},
         "automargin": True,
     }
     bar = {
         "orientation": "h",
         "thickness": 6,
         "lenmode": "pixels",
-        "len": whole(length),
+        "len": length,
         "x": 1,
         "xanchor": "right",
         "xpad": whole(2 + NOTE_SIZE * text_width(ticks[max(ticks)]) / 2),  # the last number stands around its end
         "y": 1,
         "yref": "container",
         "yanchor": "top",
-        "ypad": 10 + drop,
+        "ypad": 10,
         "outlinewidth": 0,
         "ticks": "",
         "tickvals": list(ticks),
         "ticktext": list(ticks.values()),
         "tickfont": {"size": NOTE_SIZE},
-        "title": {"text": scale, "side": "right", "font": {"size": NOTE_SIZE}},
     }
     marker = {"coloraxis": "coloraxis", "color": [min(ticks)]}
     carrier = go.Scatter(x=[None], y=[None], xaxis="x2", yaxis="y2", mode="markers", marker=marker, hoverinfo="skip")
     coloraxis = {"cmin": min(ticks), "cmax": max(ticks), "colorscale": ramps["light"], "colorbar": bar}
-    return Header(title, coloraxis, carrier, HEADER + drop)
+    return Header(title, coloraxis, carrier)
 
 
 def note(text: str, **settings: object) -> dict:
@@ -222,7 +216,7 @@ def theme_paths(ramps: dict[str, ColorScale] | None = None, notes: int = 0, line
         }
         if ramps:
             paths["coloraxis.colorscale"] = ramps[name]
-            paths["coloraxis.colorbar.tickfont.color"] = paths["coloraxis.colorbar.title.font.color"] = theme.muted
+            paths["coloraxis.colorbar.tickfont.color"] = theme.muted
             paths["title.font.color"] = theme.muted
         paths.update({f"annotations[{i}].font.color": theme.muted for i in range(notes)})
         paths.update(dict.fromkeys(lines, theme.line))

@@ -8,8 +8,6 @@ the two figures against each other.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping
 
 import numpy as np
 
@@ -30,18 +28,15 @@ _SIZES = {
 }
 
 
-def heatmap_template(texts: Mapping[str, Mapping[str, str]]) -> dict[str, object]:
-    """{"figures": {kind: figure}, "sizes": numbers in px, "widths": {language: {key: ems}}}.
+def heatmap_template() -> dict[str, object]:
+    """{"figures": {kind: figure}, "sizes": numbers in px, "digits": widths in ems of what numbers are written with}.
 
-    texts: language -> key -> the strings that may stand in a map's header; holes in them count nothing, and so does what fills them:
-    "digits" has the widths of what numbers are written with. Each figure has one masked cell, so that it holds the hatching.
+    Each figure has one masked cell, so that it holds the hatching.
     """
     return {
         "figures": {kind: _figure(kind) for kind in KIND_COLORS},
         "sizes": _SIZES,
-        "widths": {language: {key: _width(text) for key, text in own.items()} for language, own in texts.items()},
         "digits": {char: text_width(char) for char in "0123456789."},
-        "arrow": text_width("↓ "),
     }
 
 
@@ -51,6 +46,3 @@ def _figure(kind: str) -> dict[str, object]:
     figure = attention_heatmap(np.array([[1.0, 0.0]]), ["a"], ["a", "b"], kind=kind, texts=blank, masked=masked)
     return json.loads(figure.to_json(validate=False))
 
-
-def _width(text: str) -> float:
-    return round(text_width(re.sub(r"\{\w+\}", "", text)), 4)

@@ -102,7 +102,7 @@ def positional_heatmap(
     )
     row = frame.cell_size(num_positions, 22, 420, smallest=3)
     left = 48 if rows is None else frame.EDGE + 8 + round(frame.TOKEN_SIZE * max(label.width for label in rows))
-    top = header.height + 24
+    top = frame.HEADER + 24
     hover_rows = [str(p) for p in range(num_positions)] if rows is None else [f"{p} · {r.hover}" for p, r in enumerate(rows)]
     if rows is None:
         y2 = frame.number_axis(num_positions, "y", most=16)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from viz.figures.attention_heatmap import HeatmapTexts, attention_heatmap
-from viz.figures.heatmap_template import heatmap_template
 from viz.panels.choice import MapChoice, maps_of
 from viz.panels.map_view import map_view
 from viz.runs import Run
-from viz.text import LANGUAGES, say
+from viz.text import say
 
 SENTENCES_IN_WORDS = 40  # of a long map, only so many rows are told
 
@@ -52,13 +51,6 @@ def map_figure(run: Run, choice: MapChoice, language: str = "en") -> go.Figure:
         masked=view.masked,
         uirevision=f"{run.request}|{choice.kind}|{choice.units}|{choice.specials}",
     )
-
-
-def page_template() -> dict[str, object]:
-    """What the page draws its heat maps with (`viz.figures.heatmap_template`)."""
-    names = ("map.row.", "map.column", "map.measure.", "map.scale.")
-    texts = {language: {key: text for key, text in table.items() if key.startswith(names)} for language, table in LANGUAGES.items()}
-    return heatmap_template(texts)
 
 
 def map_in_words(run: Run, choice: MapChoice, language: str) -> str:

@@ -13,10 +13,10 @@ import gradio as gr
 from model.catalogue import EMBEDDED
 from model.errors import AtlasError
 from viz.components import MapView
+from viz.figures.heatmap_template import heatmap_template
 from viz.page import report_end, static_block
 from viz.panels import models
 from viz.panels.choice import MapChoice, as_mapping
-from viz.panels.map_figure import page_template
 from viz.panels.maps_value import layer_value, maps_value
 from viz.panels.notice import notice
 from viz.panels.reading import result_value
@@ -223,7 +223,7 @@ def build(runs: RunCache, bridge: gr.HTML) -> gr.HTML:
         static_block(MAP_HEAD, "atlas.mapControls(element); atlas.mapWords(element)", "map-head")
         with gr.Column(elem_id="map-main"):
             static_block(WORDS, "atlas.wordsView?.(element)", "words-view")
-            MapView(page_template(), elem_id="map")
+            MapView(heatmap_template(), elem_id="map")
             static_block(MAP_FOOT, "atlas.mapWords(element)", "map-foot")
         with gr.Column(elem_id="map-side"):
             static_block(STRIP, "atlas.headsStrip?.(element)", "heads-strip")

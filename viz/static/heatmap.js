@@ -9,27 +9,13 @@ atlas.heatmap = (() => {
   const most = (numbers) => numbers.reduce((all, one) => Math.max(all, one), 0);
   const whole = (pixels) => Math.floor(pixels + 0.5 - 1e-6); // frame.whole
 
-  /* ---- words and their widths in ems ---- */
+  /* ---- words ---- */
   const rowName = (choice) => (choice.kind === "encoder_self" ? "encoder_self" : choice.rows);
   const form = (choice) => (typeof choice.head === "number" ? "head" : choice.head);
-  const sentenceOf = (key) => window.atlasText[state.lang][key];
-  const words = (view, choice, template) => {
-    const width = (key) => template.widths[state.lang][key];
-    const digits = (text) => sum([...text].map((char) => template.digits[char] ?? 0));
-    const count = String(atlas.maps.size(choice.kind).heads);
-    const largest = view.max.toFixed(4);
-    const measure = `map.measure.${form(choice)}`;
-    const scale = `map.scale.${choice.colour}`;
-    const holes = sentenceOf(scale); // what the sentence has room for
-    const row = `map.row.${rowName(choice)}`;
-    return {
-      sentences: [`↓ ${say(row)}`, `→ ${say("map.column")}`],
-      sentence: template.arrow + Math.max(width(row), width("map.column")),
-      scale: say(scale, {measure: say(measure, {count}), largest}),
-      scaleWidth: width(scale) + width(measure) + (sentenceOf(measure).includes("{count}") ? digits(count) : 0)
-        + (holes.includes("{largest}") ? digits(largest) : 0),
-      digits,
-    };
+  const sentences = (view, choice) => {
+    const measure = say(`map.measure.${form(choice)}`, {count: atlas.maps.size(choice.kind).heads});
+    const scale = say(`map.scale.${choice.colour}`, {measure, largest: view.max.toFixed(4)});
+    return [`↓ ${say(`map.row.${rowName(choice)}`)}`, `→ ${say("map.column")}`, scale];
   };
 
   /* ---- colour ---- */
@@ -44,13 +30,13 @@ atlas.heatmap = (() => {
 
   /* ---- sizes in px ---- */
   const cellSize = (count, comfortable, room) => Math.max(Math.min(comfortable, room / count), 6);
-  const layoutSize = ({rows, columns}, header, {sizes}) => {
+  const layoutSize = ({rows, columns}, {sizes}) => {
     const row = Math.max(cellSize(rows.length, 40, 560), cellSize(rows.length, sizes.pitch, 960));
     const column = cellSize(columns.length, sizes.pitch, 960);
     const left = sizes.edge + 8 + whole(sizes.token * most(rows.map((label) => label.width)));
     const longest = sizes.token * most(columns.map((label) => label.width));
     const upright = longest * columns.length > 600 ? longest : 0;
-    const top = header + 24;
+    const top = sizes.header + 24;
     return {
       left, top, row, column,
       height: whole(top + upright + row * rows.length + 10),
@@ -96,13 +82,8 @@ atlas.heatmap = (() => {
     const {data: [map, carrier, veil], layout} = structuredClone(template.figures[view.kind]);
     const {sizes} = template;
     const [down, across] = [view.rows.length, view.columns.length];
-    const text = words(view, choice, template);
     const [values, texts] = ticks(view, choice, template);
-    const bar = values.length < 4 ? 64 : 33 * (values.length - 1);
-    const length = bar + sizes.note * text.scaleWidth;
-    const below = 2 * sizes.edge + 16 + sizes.note * text.sentence + length > sizes.least;
-    const drop = below ? sizes.note * 3 : 0;
-    const size = layoutSize(view, sizes.header + drop, template);
+    const size = layoutSize(view, template);
     const log = choice.colour === "log";
     const name = rowName(choice);
     const tokens = `${say(`map.hover.${name}`)} <b>%{y}</b><br>${say("map.hover.key")} <b>%{x}</b>`;
@@ -134,13 +115,12 @@ atlas.heatmap = (() => {
     hiddenAxis(layout.yaxis, view.rows, true);
     labelAxis(layout.xaxis2, view.columns, size.column, template);
     labelAxis(layout.yaxis2, view.rows, size.row, template);
-    layout.title.text = text.sentences.join("<br>");
-    layout.title.pad.b = Math.max(8, drop);
+    layout.title.text = sentences(view, choice).join("<br>");
     Object.assign(layout.coloraxis, {cmin: values[0], cmax: values.at(-1)});
+    const end = sum([...texts.at(-1)].map((char) => template.digits[char]));
     Object.assign(layout.coloraxis.colorbar, {
-      len: whole(length), xpad: whole(2 + (sizes.note * text.digits(texts.at(-1))) / 2), ypad: 10 + drop, tickvals: values, ticktext: texts,
+      len: values.length < 4 ? 64 : 33 * (values.length - 1), xpad: whole(2 + (sizes.note * end) / 2), tickvals: values, ticktext: texts,
     });
-    layout.coloraxis.colorbar.title.text = text.scale;
     layout.uirevision = [JSON.stringify(atlas.maps.current().request), view.kind, choice.units, choice.specials].join("|");
     Object.assign(layout.meta, {
       queries: view.rows.map((label) => label.raw), keys: view.columns.map((label) => label.raw),

@@ -71,6 +71,18 @@
       plot.on("plotly_relayout", drawn);
     };
 
+    /* Plotly names its own gradients and clip paths by the page's whole address, as the page has a <base>; but that address changes with
+     * what is chosen, and such names would lead nowhere. A name that is only "#..." is looked for in the page itself. */
+    const pointWithin = () => {
+      const address = plot._context._baseUrl;
+      if (!address) return;
+      plot._context._baseUrl = "";
+      plot.querySelectorAll("[clip-path],[style*='url(']").forEach((node) => ["clip-path", "style"].forEach((name) => {
+        const value = node.getAttribute(name);
+        if (value?.includes(address)) node.setAttribute(name, value.replaceAll(address, ""));
+      }));
+    };
+
     const put = async (Plotly) => {
       waiting = false;
       const next = figure();
@@ -80,6 +92,7 @@
       home = Object.fromEntries(axes.map((key) => [`${key}.range`, [...layout[key].range]]));
       Object.assign(themed(layout, atlas.isDark()), size(layout), {autosize: false}, coarse.matches ? {dragmode: false} : {});
       await Plotly.react(plot, data, layout, config);
+      pointWithin();
       plot.dataset.drawn = String(Number(plot.dataset.drawn || 0) + 1);
       frame.setAttribute("aria-label", name());
       caption.textContent = words();

@@ -73,7 +73,7 @@ def test_table_has_positions_down_and_dimensions_across(layout: str) -> None:
     assert array(trace["z"]).shape == (7, 12)
     assert (axes["xaxis"]["range"], axes["yaxis"]["range"]) == ([-0.5, 11.5], [6.5, -0.5])
     assert (axes["xaxis2"]["title"]["text"], axes["yaxis2"]["title"]["text"]) == ("dimension", "position")
-    assert axes["title"]["text"] == "↓ row: position<br>→ column: dimension"
+    assert axes["title"]["text"] == "↓ row: position<br>→ column: dimension<br>value"
     assert axes["uirevision"] == "7x12" and axes["meta"]["layout"] == layout
     assert axes["xaxis2"]["tickvals"] == list(range(0, 12, 2)) and axes["yaxis2"]["tickvals"] == list(range(7))
 
