@@ -123,7 +123,7 @@ def test_force_needs_a_translation(runs: RunCache) -> None:
 
 
 def wish(kind: object, layer: object) -> dict:
-    return STORE | {"wanted": {"kind": kind, "layer": layer}}
+    return STORE | {"wanted_layer": {"kind": kind, "layer": layer}}
 
 
 def test_a_layer_comes_from_the_run_on_the_screen_and_the_model_does_not_run(runs: RunCache) -> None:
@@ -142,7 +142,7 @@ def test_a_layer_comes_from_the_run_on_the_screen_and_the_model_does_not_run(run
 
 @pytest.mark.parametrize(
     "store",
-    [None, {}, {"wanted": "cross"}, {"wanted": {"kind": "cross"}}, wish("cross", DECODER[0]), wish("encoder_self", -1), wish(["cross"], 0)],
+    [None, {}, {"wanted_layer": "cross"}, {"wanted_layer": {"kind": "cross"}}, wish("cross", DECODER[0]), wish("encoder_self", -1), wish(["cross"], 0)],
 )
 def test_a_layer_that_there_is_not(runs: RunCache, store: object) -> None:
     message, *rest = translate.more_maps(runs, translate.result_value(runs.recorded), store)

@@ -80,12 +80,12 @@ def answer(runs: RunCache, text: str, given: str, store: object) -> tuple[Any, A
 
 
 def more_maps(runs: RunCache, result: object, store: object, message: object = None) -> tuple[Any, Any, Any]:
-    """The page lacks a layer of a long sentence, `store["wanted"]` = {"kind", "layer"}: message, result and that layer.
+    """The page lacks a layer of a long sentence, `store["wanted_layer"]` = {"kind", "layer"}: message, result and that layer.
 
     message: what stands on the page; if it complains of an earlier such wish, an answer takes it back. Never runs the model: if
     the cache has let the run go, the result is marked stale, so that the page asks for it anew.
     """
-    wanted = as_mapping(as_mapping(store).get("wanted"))
+    wanted = as_mapping(as_mapping(store).get("wanted_layer"))
     try:
         request = Request.from_page(as_mapping(result).get("request"))
         run = runs.find(request)

@@ -192,7 +192,7 @@ atlas.maps = (() => {
     asked = wishes.at(-1) || null;
     if (!asked) return;
     asked.tries += 1;
-    state.wanted = {kind: asked.kind, layer: asked.layer};
+    state.wanted_layer = {kind: asked.kind, layer: asked.layer};
     ask();
   };
   const want = (kind, layer) => {
