@@ -92,11 +92,14 @@
     if (!isOurs(result)) return (pin = null); // the visitor went on to something else
     if (linked.target !== undefined && result.request.target !== linked.target) refuse("target", linked.target);
     const {layers, heads} = atlas.maps.size(state.kind);
-    if (linked.layer >= layers) refuse("layer", linked.layer);
-    if (linked.head >= heads || (linked.head === "norm" && !atlas.maps.hasNorm(state.kind))) refuse("head", linked.head);
-    /* Without a layer the page has opened on a head of its own (translate.js), but what the address does name stands. */
-    const {head, rows} = linked;
-    if (linked.layer === undefined) atlas.set({...(head === undefined || head >= heads ? {} : {head}), ...(rows ? {rows} : {})});
+    const noLayer = linked.layer >= layers;
+    const noHead = linked.head >= heads || (linked.head === "norm" && !atlas.maps.hasNorm(state.kind));
+    if (noLayer) refuse("layer", linked.layer);
+    if (noHead) refuse("head", linked.head);
+    /* Until now the choice was kept inside another model's sizes, or opened on a head of the page's own (choice.js). */
+    const {layer, head, rows} = linked;
+    const wanted = Object.entries({layer: noLayer ? undefined : layer, head: noHead ? undefined : head, rows});
+    atlas.set(Object.fromEntries(wanted.filter(([, value]) => value !== undefined)));
   };
 
   /* The pinned place, once the picture it belongs to is there. */
@@ -146,12 +149,12 @@
       colour: state.colour === "linear" ? undefined : state.colour,
       ...pinned(),
     };
-    /* Layer, head and names of rows go together: all three as the page chose them by itself, or all three told. */
-    const {layer, head, rows} = atlas.opened?.() ?? {};
-    const own = state.kind === "cross" && state.layer === layer && state.head === head && state.rows === rows;
-    if (!own && state.layer !== null) {
-      Object.assign(found, {layer: state.layer, head: state.head, rows: state.rows === "predicted" ? undefined : state.rows});
-    } else if (state.layer === null && state.rows !== "predicted") found.rows = state.rows;
+    /* Layer, head and names of rows go together: as the page chooses them by itself, or all told. */
+    const {layer, head, rows} = atlas.opened();
+    const own = state.layer === null || (state.kind === "cross" && state.layer === layer && state.head === head && state.rows === rows);
+    const [usualRows = "predicted"] = own ? Object.keys(atlas.result()?.best_heads ?? {}) : [];
+    if (!own) Object.assign(found, {layer: state.layer, head: state.head});
+    if (state.rows !== usualRows) found.rows = state.rows;
     return found;
   };
   /* `others`: names in the address that are not ours and stay (such as what a host adds for itself). */

@@ -42,7 +42,7 @@
   let element = null;
   const tell = (key, params = {}) => {
     said = key && [key, params];
-    if (element) atlas.fill(element.querySelector("[data-said]"), said ? say(...said) : "");
+    if (element) atlas.fill(element.querySelector("[data-share-said]"), said ? say(...said) : "");
   };
 
   /* ---- files of the server, one after the other ---- */
@@ -209,7 +209,7 @@
     anchor.append(menuButton, list);
     const status = make("span", "faint");
     status.setAttribute("role", "status");
-    status.dataset.said = "";
+    status.dataset.shareSaid = "";
     const field = make("input");
     Object.assign(field, {type: "text", readOnly: true, hidden: true});
     field.dataset.byHand = "";
