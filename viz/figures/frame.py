@@ -98,6 +98,8 @@ def label_axis(labels: Sequence[Label], cell: float, over: str, **settings: obje
         "tickvals": list(shown),
         "ticktext": [labels[i].short for i in shown],
         "ticklabelstandoff": 5,
+        # Margins have room for every label, so none has to be measured to see whether it fits: with 60 labels that is most of a drawing.
+        "ticklabeloverflow": "allow",
         "automargin": True,
         **settings,
     }
@@ -178,6 +180,7 @@ def header(row: str, column: str, scale: str, ticks: dict[float, str], ramps: di
         "tickvals": list(ticks),
         "ticktext": list(ticks.values()),
         "tickfont": {"size": NOTE_SIZE},
+        "ticklabeloverflow": "allow",
     }
     marker = {"coloraxis": "coloraxis", "color": [min(ticks)]}
     carrier = go.Scatter(x=[None], y=[None], xaxis="x2", yaxis="y2", mode="markers", marker=marker, hoverinfo="skip")
