@@ -134,7 +134,7 @@ class Steps:
         return found
 
     def hover(self) -> clock.Timing:
-        """The pointer comes from outside to a word that was translated."""
+        """The pointer comes from outside to a word that was translated. Its first event there is pointerover."""
         self.turn["hover"] += 1
         words = self.page.locator("#words-view .words-line.rows .token")
         index = 1 + 3 * self.turn["hover"] % (words.count() - 2)
@@ -143,7 +143,7 @@ class Steps:
         self.page.mouse.move(2, 2)
         self.page.wait_for_timeout(clock.QUIET)
         where = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-        found = clock.timed(self.page, "pointermove", lambda: self.page.mouse.move(*where))
+        found = clock.timed(self.page, "pointerover", lambda: self.page.mouse.move(*where))
         if self.page.evaluate("atlas.focus.get().row") != index:
             raise RuntimeError("hover: the word is not in focus")
         self.page.mouse.move(2, 2)
