@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,6 +23,12 @@ class Pieces(FakeTranslator):
         ("I am a student.", "fra"): "▁Je ▁suis ▁étudiant .",
         (TEXT, "fra"): "▁Le ▁ch at ▁ dor t <unk> ▁ch at .",
     }
+
+    def _translation(self, text, target, source, out, forced):
+        """The third token was not the likeliest."""
+        translation = super()._translation(text, target, source, out, forced)
+        log_probs = translation.token_log_probs
+        return replace(translation, token_log_probs=(*log_probs[:2], -1.7, *log_probs[3:]))
 
 
 @pytest.fixture(scope="module")
