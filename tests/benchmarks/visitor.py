@@ -111,14 +111,16 @@ class Steps:
         self.page = page
         self.turn: dict[str, int] = defaultdict(int)
 
-    def choice(self, name: str, group: str, count: int, key: str | None = None, redraws: bool = True, first: int = 0) -> clock.Timing:
+    def choice(self, name: str, group: str, count: int, key: str | None = None, first: int = 0) -> clock.Timing:
         """The next of `count` in this row of choices; `key` is its name in the page's store."""
         key = key or name
-        self.turn[name] += 1
+        radios = self.page.locator(f"[{group}] input")
+        chosen = radios.evaluate_all("(all) => all.findIndex((one) => one.checked)")
+        index = first + (chosen - first + 1 if first <= chosen < first + count else 0) % count
         before, picture = state(self.page, key), drawn(self.page)
-        found = pick(self.page, group, first + self.turn[name] % count)
-        if state(self.page, key) == before or (redraws and drawn(self.page) == picture):
-            raise RuntimeError(f"{name}: the click changed nothing")
+        found = pick(self.page, group, index)
+        if state(self.page, key) == before or drawn(self.page) == picture:
+            raise RuntimeError(f"{name}: {key} was {before} and is {state(self.page, key)}, nothing new is drawn; {found}")
         return found
 
     def strip(self) -> clock.Timing:
