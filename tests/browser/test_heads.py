@@ -350,23 +350,28 @@ def test_all_heads_of_a_layer_together_are_framed_as_a_layer(open_heads: Open) -
 class Large(FakeTranslator):
     """As many layers and heads as asked for."""
 
-    def __init__(self, layers: int, heads: int) -> None:
+    def __init__(self, layers: int, heads: int, decoder_layers: int) -> None:
         super().__init__()
-        sizes = StackSizes(layers, heads, d_ff=128, vocab_size=100)
-        self.config = FakeConfig(encoder=sizes, decoder=sizes)
+        encoder, decoder = (StackSizes(count, heads, d_ff=128, vocab_size=100) for count in (layers, decoder_layers))
+        self.config = FakeConfig(encoder=encoder, decoder=decoder)
 
 
-def value_of(layers: int, heads: int, words: int) -> str:
-    translator = Large(layers, heads)
+def value_of(layers: int, heads: int, words: int, decoder_layers: int | None = None) -> str:
+    translator = Large(layers, heads, decoder_layers or layers)
     translation = translator.translate(" ".join(f"word{i}" for i in range(words)))
     return maps_value(Run(Request(translation.source_text, "fra"), translation, translator.trace(translation), 0.0))
 
 
 def test_many_heads_fit_a_laptop_and_are_painted_fast(open_heads: Open) -> None:
     page = heads_tab(open_heads())
+    bottom = "Math.max(...[...document.querySelectorAll('#heads-sheet [data-cell]')].map((b) => b.getBoundingClientRect().bottom))"
+    page.evaluate("(value) => atlas.maps.take(value)", value_of(6, 8, 28, 3))
+    for order in ("role", "start", "place"):
+        order_by(page, order)
+        assert page.locator("#heads-sheet [data-cell]").count() == 96
+        assert page.evaluate(bottom) <= WIDE[1], order
     page.evaluate("(value) => atlas.maps.take(value)", value_of(6, 8, 28))
     assert page.locator("#heads-sheet [data-cell]").count() == 144
-    bottom = "Math.max(...[...document.querySelectorAll('#heads-sheet [data-cell]')].map((b) => b.getBoundingClientRect().bottom))"
     assert page.evaluate(bottom) <= WIDE[1]
     canvases = "[...document.querySelectorAll('#heads-sheet .mosaic > canvas:first-child')]"
     took = []
@@ -385,16 +390,19 @@ def test_many_heads_fit_a_laptop_and_are_painted_fast(open_heads: Open) -> None:
 
 
 @pytest.mark.parametrize("size", [(3, 4), (12, 16)])
-def test_a_phone_in_chinese_and_dark_does_not_scroll_sideways(open_heads: Open, size: tuple[int, int]) -> None:
+def test_a_phone_in_chinese_and_dark_has_room_for_all(open_heads: Open, size: tuple[int, int]) -> None:
     page = open_heads(NARROW, "dark", "zh")
     page.evaluate("(value) => atlas.maps.take(value)", value_of(*size, 5))
     strip = page.locator("#heads-strip")
     expect(strip.locator(".head-said-name")).to_have_text(re.compile("^已选："))
     assert page.evaluate("document.documentElement.scrollWidth") <= NARROW[0]
+    right = "Math.max(...[...document.querySelectorAll('.mosaic-head')].map((b) => b.getBoundingClientRect().right))"
+    assert page.evaluate(right) <= NARROW[0]  # nor is anything cut off
     heads_tab(page)
     for order in ("place", "role", "distance"):
         order_by(page, order)
         assert page.evaluate("document.documentElement.scrollWidth") <= NARROW[0]
+        assert page.evaluate(right) <= NARROW[0]
     sizes = page.evaluate(
         """[...document.querySelectorAll("#heads-sheet *, #heads-strip *")].filter((n) => n.childNodes.length && [...n.childNodes]
           .some((c) => c.nodeType === 3 && c.nodeValue.trim())).map((n) => parseFloat(getComputedStyle(n).fontSize))"""

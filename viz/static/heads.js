@@ -29,10 +29,11 @@
   /* ---- sorted: as many captioned pictures to a line as fit ---- */
   const SIDES = [56, 48, 44, 40, 36, 32, 28];
   const LINE = 16; // px of a line of the caption
+  const EDGE = 4; // px left of the first picture
   const flow = (count, width, height, nameWidth, lines) => {
     const options = SIDES.map((side) => {
-      const pitch = [Math.max(side + 12, nameWidth), side + LINE * lines + 18];
-      const columns = Math.max(1, Math.floor((width + 12) / pitch[0]));
+      const pitch = [Math.max(side + 12, nameWidth), side + LINE * lines + (lines > 2 ? 14 : 18)];
+      const columns = 1 + Math.max(0, Math.floor((width - EDGE - (side + pitch[0]) / 2) / pitch[0])); // the last caption leans out by half
       return {side, pitch, columns, fits: Math.ceil(count / columns) * pitch[1] <= height};
     });
     return options.find((option) => option.fits) || options.at(-1);
@@ -188,7 +189,7 @@
       grid.setAttribute("aria-label", say("heads.label"));
       const byRole = state.heads.order === "role";
       const longest = Math.max(0, ...shown.map((cell) => nameOf(cell).length));
-      const {side, pitch, columns: across} = flow(shown.length, width, height, Math.max(byRole ? 76 : 0, longest * 6.6 + 8), byRole ? 3 : 2);
+      const {side, pitch, columns: across} = flow(shown.length, width, height, Math.max(byRole ? 54 : 0, longest * 6.6 + 8), byRole ? 3 : 2);
       const cells = sorted(shown).map((cell, at) => ({
         ...cell, x: at % across, y: Math.floor(at / across),
         caption: [nameOf(cell), number(valueOf(cell)), ...(byRole ? [say(`role.${of(cell).role}.short`)] : [])],

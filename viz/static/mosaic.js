@@ -244,7 +244,7 @@
       context.clearRect(0, 0, lines.width, lines.height);
       const side = Math.round(shown.side * ratio);
       const memory = new Map();
-      context.fillStyle = `rgb(${colour("ink").join(" ")} / 0.2)`;
+      context.fillStyle = `rgb(${colour("ink").join(" ")} / 0.13)`;
       shown.cells.forEach((cell) => {
         if (cell.faint) return;
         const [row, column] = remembered(memory, cell.kind, () => bands(cell.kind));

@@ -75,7 +75,7 @@ TEXT = {
     "role.end.short": "end",
     "role.punctuation.short": "punct.",
     "role.alignment.short": "aligns",
-    "role.alignment_read.short": "aligns, read",
+    "role.alignment_read.short": "al. read",
     "role.broad.short": "broad",
     "role.mixed.short": "mixed",
     "role.previous.help": "On average more than half of the weight goes to the token just before.",

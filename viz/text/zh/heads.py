@@ -73,7 +73,7 @@ TEXT = {
     "role.end.short": "结尾",
     "role.punctuation.short": "标点",
     "role.alignment.short": "对齐",
-    "role.alignment_read.short": "对齐·读入",
+    "role.alignment_read.short": "对齐读入",
     "role.broad.short": "分散",
     "role.mixed.short": "混合",
     "role.previous.help": "平均有一半以上的权重落在前一个词元上。",
