@@ -142,7 +142,15 @@ def test_a_layer_comes_from_the_run_on_the_screen_and_the_model_does_not_run(run
 
 @pytest.mark.parametrize(
     "store",
-    [None, {}, {"wanted_layer": "cross"}, {"wanted_layer": {"kind": "cross"}}, wish("cross", DECODER[0]), wish("encoder_self", -1), wish(["cross"], 0)],
+    [
+        None,
+        {},
+        {"wanted_layer": "cross"},
+        {"wanted_layer": {"kind": "cross"}},
+        wish("cross", DECODER[0]),
+        wish("encoder_self", -1),
+        wish(["cross"], 0),
+    ],
 )
 def test_a_layer_that_there_is_not(runs: RunCache, store: object) -> None:
     message, *rest = translate.more_maps(runs, translate.result_value(runs.recorded), store)
