@@ -64,6 +64,8 @@
     Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, "value").set.call(area, value);
     area.dispatchEvent(new Event("input", {bubbles: true}));
   };
+  /* Gradio's own label of a box, which only screen readers meet. */
+  const label = (area) => area?.closest("label")?.querySelector(".sr-only");
   const adoptBox = (area, labelKey, placeholderKey) => {
     area.dir = "auto";
     area.spellcheck = false;
@@ -71,6 +73,8 @@
     area.dataset.tPlaceholder = placeholderKey;
     area.setAttribute("aria-label", say(labelKey));
     area.setAttribute("placeholder", say(placeholderKey));
+    if (label(area)) label(area).dataset.t = labelKey;
+    atlas.fill(label(area), say(labelKey));
   };
   /* What the box is called: by the language that the model reads. */
   const sourceWords = (key) => {
@@ -81,6 +85,7 @@
   const nameBox = () => {
     box?.setAttribute("aria-label", sourceWords("sentence.label"));
     box?.setAttribute("placeholder", sourceWords("sentence.placeholder"));
+    atlas.fill(label(box), sourceWords("sentence.label"));
   };
   onChange(["lang"], nameBox);
   atlas.onModel(nameBox);
@@ -160,7 +165,9 @@
       (beam_size) => set({beam_size}));
     onChange(["lang", "target"], showTargets);
     onChange(["beam_size"], showBeams);
-    onChange(["target", "beam_size"], () => atlas.adopting || runAgain());
+    /* A translation of one's own is in the language it was written in. */
+    onChange(["target"], () => atlas.adopting || run(false));
+    onChange(["beam_size"], () => atlas.adopting || runAgain());
     atlas.onModel((again) => {
       showExamples();
       showTargets();
