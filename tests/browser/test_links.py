@@ -238,3 +238,26 @@ def test_a_text_too_long_for_an_address_is_left_out_of_it(open_page: Open) -> No
     page.get_by_role("button", name="Copy link").click()
     expect(page.locator("[data-share-said]")).to_contain_text("too long for a link")
     assert "text=" not in page.url and len(page.url) < 1000
+
+
+def test_order_and_filters_of_the_heads_are_in_the_address(open_page: Open, site: str) -> None:
+    page = open_page()
+    visit(page, site, "lang=en&tab=heads&order=start&rising=1&kinds=cross,encoder_self&roles=mixed")
+    page.wait_for_selector("[data-sheet=order]")
+    wanted = {"order": "start", "down": False, "kinds": ["cross", "encoder_self"], "roles": ["mixed"], "basis": "sentence"}
+    assert page.evaluate("atlas.state.heads") == wanted
+    assert page.locator("[data-sheet=order]").input_value() == "start"
+    page.locator("[data-sheet=direction]").click()
+    expect_query(page, tab="heads", order="start", kinds="cross,encoder_self", roles="mixed")
+    page.locator("[data-sheet=order]").select_option("place")
+    expect_query(page, tab="heads", kinds="cross,encoder_self", roles="mixed")
+
+
+def test_an_order_and_filters_that_there_are_not_are_left_out_and_said(open_page: Open, site: str) -> None:
+    page = open_page()
+    visit(page, site, "lang=en&tab=heads&order=beauty&kinds=cross,nonsense&roles=%3Cb%3E&basis=everything&rising=maybe")
+    page.wait_for_selector("[data-sheet=order]")
+    page.wait_for_function("atlas.leftOut.all().length >= 5")
+    assert page.evaluate("atlas.state.heads") == {"order": "place", "down": True, "kinds": ["cross"], "roles": [], "basis": "sentence"}
+    assert sorted(name for name, _ in page.evaluate("atlas.leftOut.all()")) == ["basis", "kinds", "order", "rising", "roles"]
+    expect(page.locator(".share .notice")).to_contain_text("beauty")

@@ -306,3 +306,38 @@ def test_no_answer_from_the_server_is_said_and_the_text_stays(open_page: Open) -
     type_sentence(page, "Is anybody here?")
     wait_for_words(page, "ANYBODYHERE")
     expect(page.locator("#notice [role=alert]")).to_be_hidden()
+
+
+def test_ones_own_translation_opens_by_a_click(open_page: Open) -> None:
+    """What else stands on its line lets the pointer through."""
+    page = open_page()
+    page.locator("#given-toggle button").click()
+    expect(page.locator("#given-toggle button")).to_have_attribute("aria-expanded", "true")
+
+
+@pytest.mark.parametrize("units", ["pieces", "whole words"])
+def test_a_row_of_which_all_is_hidden(open_page: Open, units: str) -> None:
+    """The first row of the decoder sees the start token alone; without it, it has nothing to look at, and the rest still shows."""
+    page = open_page()
+    pick(page, "units", units)
+    pick(page, "specials", "hidden")
+    pick(page, "rows", "predicts")
+    before = figure(page)["drawn"]
+    pick(page, "kinds", "Decoder")
+    wait_until_drawn(page, before)
+    shown = figure(page)
+    assert shown["kind"] == "decoder_self" and shown["rows"][0].endswith("Je")
+    first = page.locator(".words-line.rows .token").first
+    expect(first).to_have_attribute("aria-label", "Je, row 0: all that it looks at is hidden")
+    expect(page.locator("#map figcaption")).to_contain_text("Je: all that it looks at is hidden.")
+
+
+def test_another_language_is_translated_into_by_the_model(open_page: Open) -> None:
+    page = open_page()
+    page.locator("#given-toggle button").click()
+    page.locator("#given textarea").fill("Je suis une fille.")
+    page.locator("#given textarea").press("Enter")
+    expect(page.locator("#result .badge")).to_have_text("given")
+    pick(page, "targets", "Chinese")
+    expect(page.locator("#result .badge")).to_have_text("live")
+    expect(page.locator("#given textarea")).to_have_value("Je suis une fille.")

@@ -48,11 +48,11 @@ def sides(kind: str, rows: str) -> tuple[str, str]:
     return "source" if kind == "encoder_self" else rows, "read" if kind == "decoder_self" else "source"
 
 
-def expected(weight: np.ndarray, kind: str, rows: str, units: str, specials: str) -> tuple[np.ndarray, np.ndarray, float]:
-    """Weights, masked cells and hidden share, by plain loops."""
+def expected(heads: list[np.ndarray], kind: str, rows: str, units: str, specials: str) -> tuple[np.ndarray, np.ndarray, float]:
+    """Weights, masked cells and hidden share, by plain loops. Of several heads the one that gives most to a cell."""
     spans = {}
     for axis, side in zip(("row", "column"), sides(kind, rows), strict=True):
-        size = weight.shape[axis == "column"]
+        size = heads[0].shape[axis == "column"]
         of_side = WORDS[side] if units == "words" else [(i, i + 1) for i in range(size)]
         spans[axis] = [(span, span[0] in SPECIAL[side]) for span in of_side]
     out, masked, hidden = [], [], []
@@ -61,28 +61,30 @@ def expected(weight: np.ndarray, kind: str, rows: str, units: str, specials: str
             continue
         line, line_masked, lost = [], [], 0.0
         for (left, right), column_special in spans["column"]:
-            total = sum(float(weight[i, j]) for i in range(top, bottom) for j in range(left, right)) / (bottom - top)
+            cells = [(i, j) for i in range(top, bottom) for j in range(left, right)]
+            total = max(sum(float(weight[cell]) for cell in cells) for weight in heads) / (bottom - top)
             if specials == "hidden" and column_special:
                 lost += total
                 continue
             line.append(total)
-            line_masked.append(kind == "decoder_self" and all(j > i for i in range(top, bottom) for j in range(left, right)))
+            line_masked.append(kind == "decoder_self" and all(j > i for i, j in cells))
         out.append(line)
         masked.append(line_masked)
         hidden.append(lost)
     return np.array(out), np.array(masked), sum(hidden) / len(hidden)
 
 
-def of_choice(kind: str, layer: int, head: int | str) -> np.ndarray:
+def of_choice(kind: str, layer: int, head: int | str) -> list[np.ndarray]:
+    """The maps that the choice is made of: one, or for the maximum all heads of the layer."""
     maps = dict(zip(KINDS, (getattr(RUN.trace, name) for name in MAPS), strict=True))
     if head == "rollout":
-        return RUN.rollout[kind][layer]
+        return [RUN.rollout[kind][layer]]
     if head == "norm":
-        return RUN.norms[kind][layer]
+        return [RUN.norms[kind][layer]]
     found = [maps[kind][layer, h] for h in range(maps[kind].shape[1])]
     if head == "mean":
-        return sum(found) / len(found)
-    return np.maximum.reduce(found) if head == "max" else found[head]
+        return [sum(found) / len(found)]
+    return found if head == "max" else [found[head]]
 
 
 @pytest.mark.parametrize(("kind", "rows", "units", "specials"), list(product(KINDS, ("predicted", "read"), UNITS, SPECIALS)))
@@ -90,13 +92,14 @@ def test_every_combination_is_the_sum_written_out(kind: str, rows: str, units: s
     for layer, head in product((0, 1), (0, 1, *AGGREGATES)):
         choice = MapChoice(kind, layer, head, rows, units, specials)
         view = map_view(RUN, choice)
-        weight = of_choice(kind, layer, head)
-        np.testing.assert_array_equal(piece_weights(RUN, choice), weight)
-        z, masked, hidden = expected(weight, kind, rows, units, specials)
+        heads = of_choice(kind, layer, head)
+        np.testing.assert_array_equal(piece_weights(RUN, choice), np.maximum.reduce(heads))
+        z, masked, hidden = expected(heads, kind, rows, units, specials)
         np.testing.assert_allclose(view.weights, z, atol=1e-6)
         assert view.weights.dtype == np.float32 and view.weights.shape == (len(view.rows), len(view.columns))
         assert (view.masked is None) == (kind != "decoder_self")
         np.testing.assert_array_equal(np.zeros_like(masked) if view.masked is None else view.masked, masked)
+        assert view.largest <= 1 + 1e-6
         assert view.hidden == pytest.approx(hidden, abs=1e-6) and view.largest == pytest.approx(z.max(), abs=1e-6)
         if specials == "shown":
             assert view.hidden == 0

@@ -155,7 +155,7 @@ def test_two_visitors_with_different_models(runs: RunCache) -> None:
         "cross": {"layers": 4, "heads": 6},
     }
     # a layer of one model is never sent for the run of another
-    layer = json.loads(translate.more_maps(runs, result, {**STORE, "wanted": {"kind": "cross", "layer": 3}})[2])
+    layer = json.loads(translate.more_maps(runs, result, {**STORE, "wanted_layer": {"kind": "cross", "layer": 3}})[2])
     assert layer["request"]["model"] == ARABIC and layer["layer"] == 3
 
 

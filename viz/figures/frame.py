@@ -150,7 +150,8 @@ def header(row: str, column: str, scale: str, ticks: dict[float, str], ramps: di
     lies on `x2`/`y2`, which makes Plotly draw the label axes. The sentences are the layout's title, for which margins make room: the
     name of the scale among them, as beside the scale there is no room for it on a narrow page.
     """
-    length = 64 if len(ticks) < 4 else 33 * (len(ticks) - 1)
+    end = whole(2 + NOTE_SIZE * text_width(ticks[max(ticks)]) / 2)  # the last number stands around the end of the scale
+    length = (52 if len(ticks) < 4 else 88) + 2 * end
     title = {
         "text": "<br>".join((f"↓ {row}", f"→ {column}", scale)),
         "font": {"size": NOTE_SIZE, "color": LIGHT.muted},
@@ -170,7 +171,7 @@ def header(row: str, column: str, scale: str, ticks: dict[float, str], ramps: di
         "len": length,
         "x": 1,
         "xanchor": "right",
-        "xpad": whole(2 + NOTE_SIZE * text_width(ticks[max(ticks)]) / 2),  # the last number stands around its end
+        "xpad": end,
         "y": 1,
         "yref": "container",
         "yanchor": "top",
@@ -179,6 +180,7 @@ def header(row: str, column: str, scale: str, ticks: dict[float, str], ramps: di
         "ticks": "",
         "tickvals": list(ticks),
         "ticktext": list(ticks.values()),
+        "tickangle": 0,
         "tickfont": {"size": NOTE_SIZE},
         "ticklabeloverflow": "allow",
     }

@@ -58,7 +58,9 @@ def map_in_words(run: Run, choice: MapChoice, language: str) -> str:
     view = map_view(run, choice, language)
     rows, columns = view.row_labels, view.column_labels
     lines = [
-        say(language, "alt.map.line", row=rows[i].text, column=columns[j].text, value=f"{view.weights[i, j]:.2f}")
+        say(language, "alt.map.alone", row=rows[i].text)
+        if view.masked is not None and view.masked[i, j]
+        else say(language, "alt.map.line", row=rows[i].text, column=columns[j].text, value=f"{view.weights[i, j]:.2f}")
         for i, j in enumerate(view.weights.argmax(axis=1)[:SENTENCES_IN_WORDS])
     ]
     if len(rows) > SENTENCES_IN_WORDS:

@@ -15,7 +15,7 @@ import numpy as np
 from model.analysis.measures import is_special
 from model.errors import InvalidSettingError
 from viz.figures.labels import Label, LabelTexts, plain_label, token_label
-from viz.panels.choice import MapChoice
+from viz.panels.choice import MapChoice, maps_of
 from viz.panels.reading import word_spans, word_text
 from viz.text import say
 
@@ -75,8 +75,10 @@ def map_view(run: Run, choice: MapChoice, language: str = "en") -> MapView:
     if choice.units == "words":
         row_starts, column_starts = ([unit.start for unit in side] for side in (rows, columns))
         sizes = np.array([unit.stop - unit.start for unit in rows])
-        weights = np.add.reduceat(np.add.reduceat(weights.astype(np.float64), column_starts, axis=1), row_starts, axis=0)
-        weights = (weights / sizes[:, None]).astype(np.float32)
+        # of the maximum: the head that gives most to the word, not a sum of what several heads give to its pieces
+        pieces = maps_of(run.trace, choice.kind)[choice.layer] if choice.head == "max" else weights[None]
+        merged = np.add.reduceat(np.add.reduceat(pieces.astype(np.float64), column_starts, axis=2), row_starts, axis=1)
+        weights = (merged / sizes[:, None]).max(axis=0).astype(np.float32)
         if masked is not None:
             masked = np.logical_and.reduceat(np.logical_and.reduceat(masked, column_starts, axis=1), row_starts, axis=0)
     hidden = 0.0

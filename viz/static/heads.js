@@ -5,7 +5,15 @@
 (() => {
   const {state, set, onChange, say, make} = atlas;
   const {KINDS, nameOf, measured, number, roleOf, definitionOf, spokenOf, chosen} = atlas.headWords;
-  state.heads = {order: "place", down: true, kinds: [], roles: [], basis: "sentence"};
+  const {order = "place", rising, kinds = [], roles = [], basis = "sentence"} = atlas.linked ?? {};
+  state.heads = {order, down: !rising, kinds, roles, basis};
+  /* What the page's address asks for and is not there is left out, and the visitor is told (link.js). */
+  const check = (ROLES, MEASURES) => {
+    const known = (name, all) => (value) => all.includes(value) || atlas.leftOut.add(name, value);
+    const {order, kinds, roles} = state.heads;
+    state.heads = {...state.heads, kinds: kinds.filter(known("kinds", KINDS)), roles: roles.filter(known("roles", ROLES))};
+    if (!known("order", ["place", "role", ...MEASURES])(order)) state.heads.order = "place";
+  };
   const change = (patch) => set({heads: {...state.heads, ...patch}});
 
   /* ---- where the groups of the three kinds stand: of some arrangements the one with the largest pictures that fit ---- */
@@ -41,6 +49,7 @@
 
   atlas.headsSheet = (element, props) => {
     const {roles: ROLES, measures: MEASURES} = props.value;
+    check(ROLES, MEASURES);
     const find = (name) => element.querySelector(`[data-sheet="${name}"]`);
     const groups = find("groups");
     const order = find("order");

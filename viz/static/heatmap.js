@@ -117,10 +117,9 @@ atlas.heatmap = (() => {
     labelAxis(layout.yaxis2, view.rows, size.row, template);
     layout.title.text = sentences(view, choice).join("<br>");
     Object.assign(layout.coloraxis, {cmin: values[0], cmax: values.at(-1)});
-    const end = sum([...texts.at(-1)].map((char) => template.digits[char]));
-    Object.assign(layout.coloraxis.colorbar, {
-      len: values.length < 4 ? 64 : 33 * (values.length - 1), xpad: whole(2 + (sizes.note * end) / 2), tickvals: values, ticktext: texts,
-    });
+    const end = whole(2 + (sizes.note * sum([...texts.at(-1)].map((char) => template.digits[char]))) / 2);
+    const bar = {len: (values.length < 4 ? 52 : 88) + 2 * end, xpad: end, tickvals: values, ticktext: texts};
+    Object.assign(layout.coloraxis.colorbar, bar);
     layout.uirevision = [JSON.stringify(atlas.maps.current().request), view.kind, choice.units, choice.specials].join("|");
     Object.assign(layout.meta, {
       queries: view.rows.map((label) => label.raw), keys: view.columns.map((label) => label.raw),
@@ -131,10 +130,11 @@ atlas.heatmap = (() => {
 
   /* The map as sentences for people who cannot see it: for every row the column with the largest weight (map_in_words). */
   const TOLD = 40; // of a long map, only so many rows
-  const inWords = ({rows, columns, z}) => {
+  const inWords = ({rows, columns, z, masked}) => {
     const lines = rows.slice(0, TOLD).map((row, i) => {
       const weights = z.subarray(i * columns.length, (i + 1) * columns.length);
       const best = weights.reduce((found, weight, j) => (weight > weights[found] ? j : found), 0);
+      if (masked?.[i * columns.length + best]) return say("alt.map.alone", {row: row.text});
       return say("alt.map.line", {row: row.text, column: columns[best].text, value: weights[best].toFixed(2)});
     });
     if (rows.length > TOLD) lines.push(say("alt.map.more", {count: rows.length - TOLD}));

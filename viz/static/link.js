@@ -9,7 +9,8 @@
   const {state, onChange} = atlas;
   const MAX_TEXT = 5000; // characters; more than any model reads
   const MAX_QUERY = 6000; // bytes of address that servers and proxies take without complaint
-  const NAMES = ["tab", "text", "model", "target", "beam", "given", "kind", "layer", "head", "rows", "units", "specials", "colour", "row", "column"];
+  const NAMES = ["tab", "text", "model", "target", "beam", "given", "kind", "layer", "head", "rows", "units", "specials", "colour", "row", "column",
+    ...["order", "rising", "kinds", "roles", "basis"]]; // of the Heads tab (heads.js, which knows the measures and roles there are)
 
   /* ---- reading ---- */
   const one = (...allowed) => (value) => (allowed.includes(value) ? value : undefined);
@@ -31,6 +32,11 @@
     colour: one("linear", "max", "log"),
     row: number,
     column: number,
+    order: (value) => (/^[a-z_]{1,40}$/.test(value) ? value : undefined),
+    rising: one("1"),
+    kinds: (value) => (/^[a-z_,]{1,60}$/.test(value) ? value.split(",") : undefined),
+    roles: (value) => (/^[a-z_,]{1,200}$/.test(value) ? value.split(",") : undefined),
+    basis: one("profile"),
   };
 
   /* What could not be used: [name, value]; the share block says so (share.js). */
@@ -40,7 +46,7 @@
     leftOut.push([name, value]);
     leftOutListeners.forEach((listener) => listener());
   };
-  atlas.leftOut = {all: () => leftOut, onChange: (listener) => leftOutListeners.add(listener), clear: () => leftOut.splice(0)};
+  atlas.leftOut = {all: () => leftOut, onChange: (listener) => leftOutListeners.add(listener), clear: () => leftOut.splice(0), add: refuse};
 
   /* URLSearchParams would turn damaged escapes into other characters without a word; null stands for such a value. */
   const decode = (raw) => {
@@ -65,7 +71,7 @@
   const linked = read(location.search);
 
   const asKept = () => {
-    const {text: sentence, beam: beam_size, tab, row, column, ...rest} = linked;
+    const {text: sentence, beam: beam_size, tab, row, column, order, rising, kinds, roles, basis, ...rest} = linked;
     const forced = linked.given !== undefined;
     const other = linked.model !== undefined && linked.model !== "embedded";
     const runs = forced || other || [sentence, linked.target, beam_size].some((value) => value !== undefined);
@@ -133,6 +139,16 @@
   let usual = null; // the request that the page opens with
   let ready = false; // the boxes hold what the address asked for
   const pinned = () => pin ?? atlas.focus.pinned();
+  const ofHeads = () => {
+    const {order, down, kinds, roles, basis} = state.heads;
+    return {
+      order: order === "place" ? undefined : order,
+      rising: down ? undefined : "1",
+      kinds: kinds.join(",") || undefined,
+      roles: roles.join(",") || undefined,
+      basis: basis === "profile" ? basis : undefined,
+    };
+  };
   const values = () => {
     const sentence = box("sentence")?.value ?? "";
     const given = state.forced ? box("given")?.value ?? "" : "";
@@ -148,6 +164,7 @@
       specials: state.specials === "shown" ? undefined : state.specials,
       colour: state.colour === "linear" ? undefined : state.colour,
       ...pinned(),
+      ...ofHeads(),
     };
     /* Layer, head and names of rows go together: as the page chooses them by itself, or all told. */
     const {layer, head, rows} = atlas.opened();
@@ -194,7 +211,7 @@
 
   /* ---- after all parts are there ---- */
   atlas.followLinks = () => {
-    onChange(["tab", "model", "target", "beam_size", "kind", "layer", "head", "rows", "units", "specials", "colour"], soon);
+    onChange(["tab", "model", "target", "beam_size", "kind", "layer", "head", "rows", "units", "specials", "colour", "heads"], soon);
     const check = () => {
       checkRun(atlas.result());
       checkPin();

@@ -143,13 +143,16 @@ atlas.maps = (() => {
       const masked = kind === "decoder_self" ? new Uint8Array(down * across) : null;
       let hidden = 0;
       let max = 0;
-      const sum = (row, column) => {
+      const sumOf = (weight, row, column) => {
         let found = 0;
         for (let i = row.start; i < row.stop; i++) {
           for (let j = column.start; j < column.stop; j++) found += weight[i * keys + j];
         }
         return found / (row.stop - row.start);
       };
+      /* The largest of a word is that of the head that gives most to the word, not a sum of what several heads give to its pieces. */
+      const each = head === "max" && units === "words" ? Array.from({length: size(kind).heads}, (_, one) => weights(kind, layer, one)) : null;
+      const sum = (row, column) => (each ? each.reduce((most, one) => Math.max(most, sumOf(one, row, column)), 0) : sumOf(weight, row, column));
       side.rows.forEach((row, i) => {
         side.columns.forEach((column, j) => {
           const at = i * across + j;

@@ -147,7 +147,8 @@
       });
       queries.nodes.forEach((node, row) => {
         const column = ofRow[row];
-        set(node, "words.query", {word: view.rows[row].text, row, partner: view.columns[column]?.text, value: show(at(row, column))});
+        const params = {word: view.rows[row].text, row, partner: view.columns[column]?.text, value: column < 0 ? "" : show(at(row, column))};
+        set(node, column < 0 ? "words.query.alone" : "words.query", params);
       });
       fill(upper, say("words.keys"));
       fill(lower, say(`words.queries.${state.kind === "encoder_self" ? state.kind : state.rows}`));
@@ -271,7 +272,10 @@
         [back]: () => go(line, Math.max(0, index - 1)),
         Home: () => go(line, 0),
         End: () => go(line, last),
-        [across]: () => (line === keys ? go(queries, facts.ofColumn[index]) : go(keys, facts.ofRow[index])),
+        [across]: () => {
+          const [other, partner] = line === keys ? [queries, facts.ofColumn[index]] : [keys, facts.ofRow[index]];
+          if (partner >= 0) go(other, partner);
+        },
         Escape: () => atlas.focus.clear(),
       };
       if (!Object.hasOwn(moves, event.key) || event.altKey || event.ctrlKey || event.metaKey) return;

@@ -40,7 +40,7 @@ TEXT = {
     "caption.cross.read": "Each row is the word just written; the colour shows which source words the model looks at to find the next one.",
     "caption.max": "Shown is the largest weight of any head, cell by cell, so a row can add up to more than 1.",
     "caption.rollout": "Rollout follows the weights through all layers up to this one, back to the words that went in.",
-    "caption.norm": "Each cell is the length of what a word really contributes, weight and value together; every row adds up to 1.",
+    "caption.norm": "Each cell is the length of what a word really contributes, weight and value together, as a share of its row.",
     "caveat": "Attention is not explanation: a weight says where a head looked, not why a word was chosen.",
     "more.open": "More",
     "more.encoder_self": "Every source token sends out a query and compares it with the keys of all tokens, its own included. "
@@ -105,6 +105,7 @@ TEXT = {
     "token.empty": "⟨empty⟩",
     # text alternatives of pictures
     "alt.map": "Heat map with {rows} rows and {columns} columns. {lines}",
+    "alt.map.alone": "{row}: all that it looks at is hidden.",
     "alt.map.line": "{row} looks most at {column} ({value}).",
     "alt.map.more": "And {count} more rows.",
     "alt.positions": "Heat map of {rows} positions by {columns} dimensions, values from −1 to 1.",

@@ -8,6 +8,7 @@ TEXT = {
     "words.queries.read": "Below: the words just read",
     # names of words for screen readers
     "words.query": "{word}, row {row}: looks most at {partner}, {value}",
+    "words.query.alone": "{word}, row {row}: all that it looks at is hidden",
     "words.key": "{word}, column {column}: looked at most by {partner}, {value}",
     "words.key.alone": "{word}, column {column}: no word can look at it",
     # what the picture says, in words

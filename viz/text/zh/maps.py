@@ -40,7 +40,7 @@ TEXT = {
     "caption.cross.read": "每一行是刚刚写出的词元；颜色表示为了找到下一个词元，模型在看原句中的哪些词元。",
     "caption.max": "每一格显示各个头中最大的权重，所以一行之和可以超过 1。",
     "caption.rollout": "累积注意力（rollout）沿着权重穿过直到这一层的所有层，一直追溯到输入的词。",
-    "caption.norm": "每一格是一个词实际贡献的长度，权重和值一起算；每一行加起来是 1。",
+    "caption.norm": "每一格是一个词实际贡献的长度，权重和值一起算，占这一行总和的比例。",
     "caveat": "注意力不等于解释：权重只说明一个头看了哪里，不说明为什么选了这个词。",
     "more.open": "详细说明",
     "more.encoder_self": "原句的每个词元都发出一个查询（query），与所有词元（包括自己）的键（key）比较。"
@@ -103,6 +103,7 @@ TEXT = {
     "token.empty": "⟨空⟩",
     # text alternatives of pictures
     "alt.map": "热图，{rows} 行 {columns} 列。{lines}",
+    "alt.map.alone": "{row}：它看的都被隐藏了。",
     "alt.map.line": "{row} 最关注 {column}（{value}）。",
     "alt.map.more": "另有 {count} 行。",
     "alt.positions": "热图，{rows} 个位置 × {columns} 个维度，数值在 −1 到 1 之间。",

@@ -8,6 +8,7 @@ TEXT = {
     "words.queries.read": "下行：刚读到的词",
     # names of words for screen readers
     "words.query": "{word}，第 {row} 行：看得最多的是 {partner}，{value}",
+    "words.query.alone": "{word}，第 {row} 行：它看的都被隐藏了",
     "words.key": "{word}，第 {column} 列：最多地被 {partner} 看，{value}",
     "words.key.alone": "{word}，第 {column} 列：没有词能看它",
     # what the picture says, in words
