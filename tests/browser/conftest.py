@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 import app
 from model.pool import ModelPool
@@ -187,3 +187,28 @@ def type_id(page: Page, name: str) -> None:
         page.locator("[data-model]").click()
     page.locator("#models [data-id]").fill(name)
     page.locator("#models [data-id]").press("Enter")
+
+
+# --- the Heads tab ---
+
+
+@pytest.fixture
+def open_heads(open_page: Open) -> Open:
+    """`open_page`, up to the moment when the strip is painted."""
+
+    def open_it(*args: object, **options: object) -> Page:
+        page = open_page(*args, picture=False, **options)
+        page.wait_for_selector("#heads-strip canvas[data-drawn]", state="attached")
+        return page
+
+    return open_it
+
+
+def heads_tab(page: Page) -> Page:
+    page.locator("#tab-heads-button").click()
+    expect(page.locator("#heads-sheet [data-cell]").first).to_be_visible()
+    return page
+
+
+def order_by(page: Page, name: str) -> None:
+    page.locator("#heads-order").select_option(name)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
@@ -11,15 +9,13 @@ from playwright.sync_api import Page, expect
 import app
 from model.analysis.profile import HeadProfile
 from model.analysis.roles import ROLES, HeadRole, head_roles
-from model.config import StackSizes
 from model.hooks import ATTENTION_KINDS
 from model.results import AttentionTrace
-from tests.browser.conftest import NARROW, WIDE, Open, figure, serve
-from tests.viz.fakes import FakeConfig, FakeTranslator, recorded_run
+from tests.browser.conftest import Open, figure, heads_tab, order_by, serve
+from tests.viz.fakes import FakeTranslator, recorded_run
 from viz.figures.colors import DARK, KIND_COLORS, LIGHT
 from viz.panels.heads import MEASURES
-from viz.panels.maps_value import maps_value
-from viz.runs import Request, Run
+from viz.runs import Run
 from viz.text import LANGUAGES
 
 EN = LANGUAGES["en"]
@@ -66,28 +62,6 @@ def painted(page: Page, scope: str, cell: tuple[str, int, int], shape: tuple[int
     assert (pixels[..., 3] == 255).all()
     rows, columns = (((np.arange(count) + 0.5) * side / count).astype(int) for count in shape)
     return pixels[rows][:, columns, :3]
-
-
-@pytest.fixture
-def open_heads(open_page: Open) -> Open:
-    """`open_page`, up to the moment when the strip is painted."""
-
-    def open_it(*args: object, **options: object) -> Page:
-        page = open_page(*args, picture=False, **options)
-        page.wait_for_selector("#heads-strip canvas[data-drawn]", state="attached")
-        return page
-
-    return open_it
-
-
-def heads_tab(page: Page) -> Page:
-    page.locator("#tab-heads-button").click()
-    expect(page.locator("#heads-sheet [data-cell]").first).to_be_visible()
-    return page
-
-
-def order_by(page: Page, name: str) -> None:
-    page.locator("#heads-order").select_option(name)
 
 
 def captions(page: Page) -> list[tuple[str, list[str]]]:
@@ -342,74 +316,6 @@ def test_all_heads_of_a_layer_together_are_framed_as_a_layer(open_heads: Open) -
     assert box["x"] + box["width"] == end["x"] + end["width"]
     assert page.locator("#heads-strip [aria-pressed=true]").count() == 0
     expect(page.locator("#heads-strip .head-said-name")).to_have_text("Chosen: layer 1, mean of 4 heads")
-
-
-# --- sizes ---
-
-
-class Large(FakeTranslator):
-    """As many layers and heads as asked for."""
-
-    def __init__(self, layers: int, heads: int, decoder_layers: int) -> None:
-        super().__init__()
-        encoder, decoder = (StackSizes(count, heads, d_ff=128, vocab_size=100) for count in (layers, decoder_layers))
-        self.config = FakeConfig(encoder=encoder, decoder=decoder)
-
-
-def value_of(layers: int, heads: int, words: int, decoder_layers: int | None = None) -> str:
-    translator = Large(layers, heads, decoder_layers or layers)
-    translation = translator.translate(" ".join(f"word{i}" for i in range(words)))
-    return maps_value(Run(Request(translation.source_text, "fra"), translation, translator.trace(translation), 0.0))
-
-
-def test_many_heads_fit_a_laptop_and_are_painted_fast(open_heads: Open) -> None:
-    page = heads_tab(open_heads())
-    bottom = "Math.max(...[...document.querySelectorAll('#heads-sheet [data-cell]')].map((b) => b.getBoundingClientRect().bottom))"
-    page.evaluate("(value) => atlas.maps.take(value)", value_of(6, 8, 28, 3))
-    for order in ("role", "start", "place"):
-        order_by(page, order)
-        assert page.locator("#heads-sheet [data-cell]").count() == 96
-        assert page.evaluate(bottom) <= WIDE[1], order
-    page.evaluate("(value) => atlas.maps.take(value)", value_of(6, 8, 28))
-    assert page.locator("#heads-sheet [data-cell]").count() == 144
-    assert page.evaluate(bottom) <= WIDE[1]
-    canvases = "[...document.querySelectorAll('#heads-sheet .mosaic > canvas:first-child')]"
-    took = []
-    for _ in range(12):  # the quickest of several: other work on the machine is no matter
-        page.evaluate("atlas.chooseTheme(!atlas.isDark())")
-        page.wait_for_timeout(30)
-        took.append(page.evaluate(f"{canvases}.map((canvas) => Number(canvas.dataset.took || 0))"))
-    assert np.min(took, axis=0).sum() < 20  # ms
-    order_by(page, "start")
-    assert page.evaluate(bottom) <= WIDE[1]
-    page.evaluate("(value) => atlas.maps.take(value)", value_of(12, 16, 5))
-    order_by(page, "place")
-    assert page.locator("#heads-sheet [data-cell]").count() == 576
-    assert page.evaluate(bottom) <= WIDE[1]
-    assert page.evaluate("document.documentElement.scrollWidth") <= WIDE[0]
-
-
-@pytest.mark.parametrize("size", [(3, 4), (12, 16)])
-def test_a_phone_in_chinese_and_dark_has_room_for_all(open_heads: Open, size: tuple[int, int]) -> None:
-    page = open_heads(NARROW, "dark", "zh")
-    page.evaluate("(value) => atlas.maps.take(value)", value_of(*size, 5))
-    strip = page.locator("#heads-strip")
-    expect(strip.locator(".head-said-name")).to_have_text(re.compile("^已选："))
-    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW[0]
-    right = "Math.max(...[...document.querySelectorAll('.mosaic-head')].map((b) => b.getBoundingClientRect().right))"
-    assert page.evaluate(right) <= NARROW[0]  # nor is anything cut off
-    heads_tab(page)
-    for order in ("place", "role", "distance"):
-        order_by(page, order)
-        assert page.evaluate("document.documentElement.scrollWidth") <= NARROW[0]
-        assert page.evaluate(right) <= NARROW[0]
-    sizes = page.evaluate(
-        """[...document.querySelectorAll("#heads-sheet *, #heads-strip *")].filter((n) => n.childNodes.length && [...n.childNodes]
-          .some((c) => c.nodeType === 3 && c.nodeValue.trim())).map((n) => parseFloat(getComputedStyle(n).fontSize))"""
-    )
-    assert min(sizes) >= 12
-    expect(page.locator("[data-sheet=status]")).to_have_text(re.compile("^全部 .* 个头，按平均距离，从大到小$"))
-    expect(page.locator("[data-sheet=help]")).to_contain_text(LANGUAGES["zh"]["measure.distance.help"])
 
 
 def test_the_sheet_drawn_while_hidden_is_right_when_it_is_opened(open_heads: Open, translator: FakeTranslator) -> None:
