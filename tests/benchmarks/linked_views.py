@@ -34,7 +34,7 @@ EMPTY, PLAIN = "empty click", "Plotly.react 30x30"
 
 
 def slug(name: str) -> str:
-    return "_".join("".join(char if char.isalnum() else " " for char in name).split())
+    return "_".join("".join(char if char.isalnum() else " " for char in name.lower()).split())
 
 
 def short_page(browser: Browser, url: str, repeats: int, ratios: Ratios) -> dict[str, list[float]]:
