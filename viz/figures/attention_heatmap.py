@@ -60,6 +60,7 @@ def attention_heatmap(
     texts: HeatmapTexts,
     colour: str = "linear",
     masked: np.ndarray | None = None,
+    row_width: float = 0,
     uirevision: str | None = None,
 ) -> go.Figure:
     """Heat map of `weights` [Q, K] with one label per row and per column.
@@ -67,7 +68,8 @@ def attention_heatmap(
     kind: "encoder_self", "decoder_self" or "cross"; decides the colour. masked: bool [Q, K], True where the query may not look; by default
     every later key in a "decoder_self" map. Masked cells are hatched, hold NaN and say so in hover: they are not weights that happen to be
     zero. colour: which weights get no colour and the full colour: "linear" 0 and 1, "max" 0 and the largest of the map, "log" 0.001 or less
-    and 1, evenly by powers of ten (then `z` holds logarithms, and `customdata` the weights that hover shows).
+    and 1, evenly by powers of ten (then `z` holds logarithms, and `customdata` the weights that hover shows). row_width: ems that names of
+    rows have room for at the least: maps of one sentence that share it stand on the same place, and are drawn faster one after another.
 
     Raises ValueError if labels do not fit the weights (both lengths named), if a weight that is not masked is negative or not finite,
     or for an unknown kind or colour.
@@ -114,7 +116,7 @@ def attention_heatmap(
                 hovertemplate=f"{tokens}<br>{texts.masked}<extra></extra>",
             )
         )
-    size = _size(rows, columns, frame.HEADER)
+    size = _size(rows, columns, row_width)
     layout = frame.base_layout(size["height"], uirevision)
     layout |= {
         "margin": {"l": size["left"], "r": frame.EDGE, "t": size["top"], "b": 10},
@@ -177,15 +179,15 @@ def _hover(label: Label, position: int) -> str:
     return f"{label.hover} · {position}"
 
 
-def _size(rows: Sequence[Label], columns: Sequence[Label], header: int) -> dict[str, float]:
+def _size(rows: Sequence[Label], columns: Sequence[Label], row_width: float) -> dict[str, float]:
     """Sizes in px: margins, height, narrowest and widest width, and the least height of a row and width of a column."""
     # rows keep a line of text each as long as the figure fits a screen or so, then labels are thinned
     row = max(frame.cell_size(len(rows), 40, 560), frame.cell_size(len(rows), frame.LABEL_PITCH, 960))
     column = frame.cell_size(len(columns), frame.LABEL_PITCH, 960)
-    left = frame.EDGE + 8 + frame.whole(frame.TOKEN_SIZE * max(label.width for label in rows))
+    left = frame.EDGE + 8 + frame.whole(frame.TOKEN_SIZE * max(row_width, *(label.width for label in rows)))
     longest = frame.TOKEN_SIZE * max(label.width for label in columns)
     upright = longest if longest * len(columns) > 600 else 0  # Plotly sets labels upright where the page is too narrow for them
-    top = header + 24
+    top = frame.HEADER + 24
     return {
         "left": left,
         "top": top,

@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 
 from viz.figures.attention_heatmap import HeatmapTexts, attention_heatmap
 from viz.panels.choice import MapChoice, maps_of
-from viz.panels.map_view import map_view
+from viz.panels.map_view import label_texts, map_view, shown_units
 from viz.runs import Run
 from viz.text import say
 
@@ -49,8 +49,15 @@ def map_figure(run: Run, choice: MapChoice, language: str = "en") -> go.Figure:
         texts=heatmap_texts(choice, maps_of(run.trace, choice.kind).shape[1], language),
         colour=choice.colour,
         masked=view.masked,
+        row_width=_row_width(run, choice, language),
         uirevision=f"{run.request}|{choice.kind}|{choice.units}|{choice.specials}",
     )
+
+
+def _row_width(run: Run, choice: MapChoice, language: str) -> float:
+    """The widest name of a row, in ems, of all maps of this run in these units."""
+    sides = (run.trace.src_tokens, run.trace.tgt_in_tokens, run.trace.tgt_out_tokens)
+    return max(unit.label.width for tokens in sides for unit in shown_units(tokens, choice, label_texts(language)))
 
 
 def map_in_words(run: Run, choice: MapChoice, language: str) -> str:

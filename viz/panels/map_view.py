@@ -116,6 +116,12 @@ def side_units(tokens: Sequence[str], units: str, texts: LabelTexts) -> tuple[Un
     return tuple(Unit(label(tokens[start:stop], texts), start, stop, is_special(tokens[start])) for start, stop in spans)
 
 
+def shown_units(tokens: Sequence[str], choice: MapChoice, texts: LabelTexts) -> tuple[Unit, ...]:
+    """`side_units` without the special tokens, if the choice hides them."""
+    units = side_units(tokens, choice.units, texts)
+    return tuple(compress(units, _shown(units))) if choice.specials == "hidden" else units
+
+
 def label_texts(language: str) -> LabelTexts:
     """How special tokens are called on pictures."""
     return LabelTexts(**{name: say(language, f"token.{name}") for name in ("start", "end", "unknown", "padding", "empty")})

@@ -30,10 +30,15 @@ atlas.heatmap = (() => {
 
   /* ---- sizes in px ---- */
   const cellSize = (count, comfortable, room) => Math.max(Math.min(comfortable, room / count), 6);
-  const layoutSize = ({rows, columns}, {sizes}) => {
+  /* Names of rows get the room of the widest of all maps of the run, so that a map of another kind stands on the same place; Plotly would
+   * also draw twice where margins change. */
+  const rowWidth = (choice) => most(["encoder_self", "cross"].flatMap((kind) => ["predicted", "read"].map((rows) => (
+    most(atlas.maps.axes({...choice, kind, rows}).rows.map((label) => label.width))
+  ))));
+  const layoutSize = ({rows, columns}, choice, {sizes}) => {
     const row = Math.max(cellSize(rows.length, 40, 560), cellSize(rows.length, sizes.pitch, 960));
     const column = cellSize(columns.length, sizes.pitch, 960);
-    const left = sizes.edge + 8 + whole(sizes.token * most(rows.map((label) => label.width)));
+    const left = sizes.edge + 8 + whole(sizes.token * rowWidth(choice));
     const longest = sizes.token * most(columns.map((label) => label.width));
     const upright = longest * columns.length > 600 ? longest : 0;
     const top = sizes.header + 24;
@@ -83,7 +88,7 @@ atlas.heatmap = (() => {
     const {sizes} = template;
     const [down, across] = [view.rows.length, view.columns.length];
     const [values, texts] = ticks(view, choice, template);
-    const size = layoutSize(view, template);
+    const size = layoutSize(view, choice, template);
     const log = choice.colour === "log";
     const name = rowName(choice);
     const tokens = `${say(`map.hover.${name}`)} <b>%{y}</b><br>${say("map.hover.key")} <b>%{x}</b>`;
