@@ -46,7 +46,7 @@ def test_the_browser_s_language_is_taken_and_the_switch_keeps_everything(open_pa
     before = figure(page)["drawn"]
     page.locator("[data-heads] label", has_text="1").click()
     wait_until_drawn(page, before)
-    page.get_by_role("tab").nth(1).click()
+    page.get_by_role("tab").nth(2).click()
     expect(page.locator("#positions-table .main-svg").first).to_be_visible()
 
     page.locator("[data-lang=en]").click()
@@ -57,7 +57,7 @@ def test_the_browser_s_language_is_taken_and_the_switch_keeps_everything(open_pa
     expect(page.locator("#sentence textarea")).to_have_value("I love you.")
     expect(page.locator("#map-head h2")).to_have_text("Cross-attention · layer 1 · head 1")
     expect(page.locator("#map .g-gtitle")).to_contain_text("row: the word being written")
-    expect(page.locator("#map .only-spoken")).to_contain_text("looks most at")
+    expect(page.locator("#map figcaption")).to_contain_text("looks most at")
     expect(page.locator("#map .plot-frame")).to_have_attribute("aria-label", "Attention map")
 
 
