@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import gradio as gr
 import numpy as np
 import plotly.graph_objects as go
@@ -58,7 +60,7 @@ def test_the_browser_s_language_is_taken_and_the_switch_keeps_everything(open_pa
     expect(page.locator("#map-head h2")).to_have_text("Cross-attention · layer 1 · head 1")
     expect(page.locator("#map .g-gtitle")).to_contain_text("row: the word being written")
     expect(page.locator("#map figcaption")).to_contain_text("looks most at")
-    expect(page.locator("#map .plot-frame")).to_have_attribute("aria-label", "Attention map")
+    expect(page.locator("#map .plot-frame")).to_have_attribute("aria-label", re.compile("^Attention map. Arrow keys"))
 
 
 def test_the_theme_switch_recolours_without_losing_the_picture(open_page: Open) -> None:

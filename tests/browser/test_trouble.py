@@ -88,7 +88,10 @@ def test_a_dead_server_is_said_and_what_was_written_survives_its_return(open_pag
     alert = page.locator("#notice [role=alert]")
     server.kill()
     server.wait()
-    pick(page, "heads", "1")
+    pick(page, "heads", "1")  # all maps are here: another one needs no server
+    expect(page.locator("#map-head h2")).to_have_text("Cross-attention · layer 1 · head 1")
+    expect(alert).to_be_hidden()
+    pick(page, "beams", "1")
     expect(alert).to_contain_text("does not answer", timeout=10_000)
     expect(page.locator("body.atlas-working")).to_have_count(0)
     page.locator("[data-lang=zh]").click()
@@ -108,8 +111,10 @@ def test_a_dead_server_is_said_and_what_was_written_survives_its_return(open_pag
     expect(page.locator("#map-head h2")).to_have_text("编码器自注意力 · 第 1 层 · 头 1")
     page.wait_for_function("document.querySelector('#map .plot').layout?.meta.kind === 'encoder_self'")
     expect(alert).to_be_hidden()
-    page.reload()  # one's own reload starts anew
-    expect(page.locator("#sentence textarea")).to_have_value("I am a student.")
+    page.reload()  # what the address holds is there again
+    wait_for_words(page, "iSANYBODYTHERE?")
+    expect(page.locator("#sentence textarea")).to_have_value("Is anybody there?")
+    expect(page.locator("#map-head h2")).to_have_text("编码器自注意力 · 第 1 层 · 头 1")
 
 
 def test_a_slow_answer_is_not_a_lost_server(open_page: Open, slow: None) -> None:
