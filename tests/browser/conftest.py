@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 import app
 from model.pool import ModelPool
 from tests.conftest import CHROMIUM
-from tests.viz.fakes import FakeTranslator, recorded_run, shelf
+from tests.viz.fakes import FakeTranslator, Scripts, recorded_run, shelf
 from viz import page as page_parts
 
 ARGS = [
@@ -212,3 +212,34 @@ def heads_tab(page: Page) -> Page:
 
 def order_by(page: Page, name: str) -> None:
     page.locator("#heads-order").select_option(name)
+
+
+# --- the words of a map ---
+
+
+@pytest.fixture(scope="module")
+def scripts() -> Scripts:
+    return Scripts()
+
+
+@pytest.fixture(scope="module")
+def scripts_site(scripts: Scripts) -> Iterator[str]:
+    demo = app.build_app(scripts, recorded_run(scripts))
+    yield serve(demo)
+    demo.close()
+
+
+@pytest.fixture
+def open_words(open_page: Open, scripts_site: str):
+    def open_it(text: str = "", target: str = "", **options) -> Page:
+        page = open_page(url=scripts_site, picture=False, **options)
+        page.wait_for_selector(".words-ribbons .all path", state="attached", timeout=60_000)
+        if target:
+            page.evaluate("(target) => atlas.set({target})", target)
+            page.wait_for_function("(target) => atlas.maps.current().request.target === target", arg=target)
+        if text:
+            page.locator("#sentence textarea").fill(text)
+            page.wait_for_function("(text) => atlas.maps.current().request.text === text", arg=text)
+        return page
+
+    return open_it

@@ -197,3 +197,23 @@ def recorded_run(translator: FakeTranslator) -> Run:
     translation = translator.translate("I am a student.")
     request = Request(translation.source_text, translation.target, recorded=True)
     return Run.of(request, translation, translator.examine(translation), best_heads=translator.best_heads, profile=translator.profile)
+
+
+TWICE = "the cat saw the other cat and the cat ran"  # repeated words: a map that goes by their names would mix them up
+
+
+class Scripts(FakeTranslator):
+    """Pieces and scripts that are easily drawn wrong."""
+
+    targets = ("fra", "ara", "jpn", "hin")
+    known = {
+        ("I am a student.", "fra"): "▁Je ▁suis ▁étudiant .",
+        (TWICE, "fra"): "▁le ▁ch at ▁a ▁vu ▁le ▁ch at ▁et ▁a ▁couru .",
+        ("I am a student.", "ara"): "▁أنا ▁طال ب .",
+        ("I am a student.", "jpn"): "▁ 私 は 学生 です 。",
+        ("I am a student.", "hin"): "▁मैं ▁एक ▁छात ्र ▁हूँ ।",
+        ("I love you.", "fra"): "▁<b>x</b> ▁<img/src=x> ▁&lt; ▁👩‍👩‍👧 <unk> ▁$y$ 😀~1/4 😀~2/4 😀~3/4 😀~4/4",
+    }
+
+    def _translation(self, text, target, source, out, forced):
+        return super()._translation(text, target, source, tuple(token.replace("~", " ") for token in out), forced)
