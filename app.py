@@ -22,7 +22,7 @@ from model.pool import ModelPool
 from model.recording import load_examination
 from model.translator import Translator
 from viz import page
-from viz.panels import api, heads, positions, share, translate
+from viz.panels import api, heads, machine, positions, share, steps, translate
 from viz.runs import MAX_CACHE_BYTES, Request, Run, RunCache
 from viz.text import say
 
@@ -62,8 +62,12 @@ def build_app(
                 result = translate.build(runs, bridge)
             with gr.Tab(say("en", "tab.heads"), id="heads", elem_id="tab-heads"):
                 heads.build()
+            with gr.Tab(say("en", "tab.steps"), id="steps", elem_id="tab-steps"):
+                steps.build(runs, bridge, result)
             with gr.Tab(say("en", "tab.positions"), id="positions", elem_id="tab-positions"):
                 positions.build(runs, bridge, result)
+            with gr.Tab(say("en", "tab.machine"), id="machine", elem_id="tab-machine"):
+                machine.build(runs, bridge, result)
         share.build(runs, bridge, result)
         page.footer()
         api.build(runs)

@@ -12,7 +12,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 import app
+from model import load_translator
 from model.pool import ModelPool
+from model.translator import Translator
 from tests.conftest import CHROMIUM
 from tests.viz.fakes import FakeTranslator, Scripts, recorded_run, shelf
 from viz import page as page_parts
@@ -91,6 +93,7 @@ def open_page(browser: Browser, site: str) -> Iterator[Open]:
         locale: str = "en-US",
         url: str = "",
         picture: bool = True,
+        search: str = "",
     ) -> Page:
         context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=theme, locale=locale)
         context.set_default_timeout(20_000)
@@ -98,7 +101,7 @@ def open_page(browser: Browser, site: str) -> Iterator[Open]:
         page = context.new_page()
         base = url or site
         guards.append(Guard(page, base))
-        page.goto(f"{base}/?{f'lang={lang}' if lang else ''}")
+        page.goto(f"{base}/?{f'lang={lang}' if lang else ''}{search}")
         page.wait_for_selector("#map .main-svg" if picture else "#sentence textarea")
         return page
 
@@ -240,6 +243,35 @@ def open_words(open_page: Open, scripts_site: str):
         if text:
             page.locator("#sentence textarea").fill(text)
             page.wait_for_function("(text) => atlas.maps.current().request.text === text", arg=text)
+        return page
+
+    return open_it
+
+
+# --- the real thing: the embedded model, for screens that show its arithmetic ---
+
+
+@pytest.fixture(scope="session")
+def embedded() -> Translator:
+    """The embedded model, loaded once for all browser tests."""
+    return load_translator()
+
+
+@pytest.fixture(scope="session")
+def real_site(embedded: Translator) -> Iterator[str]:
+    """The app with the embedded model and its recorded example."""
+    demo = app.build_app(embedded, app.recorded_run())
+    yield serve(demo)
+    demo.close()
+
+
+@pytest.fixture
+def open_real(open_page: Open, real_site: str) -> Open:
+    """open_real(tab, size=..., theme=..., lang=..., search="&...") -> the page on this tab, with the recorded example there."""
+
+    def open_it(tab: str = "translate", **options: object) -> Page:
+        page = open_page(url=real_site, **options)
+        page.locator(f"#tab-{tab}-button").click()
         return page
 
     return open_it

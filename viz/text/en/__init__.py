@@ -1,7 +1,25 @@
 """English. Keys are the same in every language (a test holds it), one table per screen."""
 
-from viz.text.en import errors, heads, maps, models, page, positions, share, translate, words
+from viz.text.en import (
+    errors,
+    heads,
+    machine,
+    machine_lab,
+    maps,
+    models,
+    page,
+    position_facts,
+    position_sentence,
+    positions,
+    share,
+    steps,
+    tour,
+    translate,
+    words,
+)
 
-_TABLES = (page, translate, models, maps, words, heads, share, positions, errors)
+_TABLES = (
+    page, translate, models, maps, words, heads, share, steps, positions, position_facts, position_sentence, machine, machine_lab, tour, errors,
+)
 
 TEXT = {key: text for table in _TABLES for key, text in table.TEXT.items()}

@@ -8,6 +8,8 @@ TEXT = {
     "header.theme": "Switch between light and dark",
     "tab.translate": "Translate",
     "tab.heads": "Heads",
+    "tab.steps": "Step by step",
     "tab.positions": "Positions",
+    "tab.machine": "Machine",
     "footer.model": "Everything here comes from a real pass of the loaded model.",
 }

@@ -1,8 +1,26 @@
 """Simplified Chinese. Glossary: attention 注意力, head 注意力头, encoder 编码器, decoder 解码器, cross-attention 交叉注意力,
 causal mask 因果掩码, positional encoding 位置编码, token 词元, layer 层."""
 
-from viz.text.zh import errors, heads, maps, models, page, positions, share, translate, words
+from viz.text.zh import (
+    errors,
+    heads,
+    machine,
+    machine_lab,
+    maps,
+    models,
+    page,
+    position_facts,
+    position_sentence,
+    positions,
+    share,
+    steps,
+    tour,
+    translate,
+    words,
+)
 
-_TABLES = (page, translate, models, maps, words, heads, share, positions, errors)
+_TABLES = (
+    page, translate, models, maps, words, heads, share, steps, positions, position_facts, position_sentence, machine, machine_lab, tour, errors,
+)
 
 TEXT = {key: text for table in _TABLES for key, text in table.TEXT.items()}

@@ -8,6 +8,8 @@ TEXT = {
     "header.theme": "切换浅色与深色",
     "tab.translate": "翻译",
     "tab.heads": "注意力头",
+    "tab.steps": "逐步计算",
     "tab.positions": "位置编码",
+    "tab.machine": "结构",
     "footer.model": "这里的一切都来自已加载模型的真实计算。",
 }

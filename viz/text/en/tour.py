@@ -1,0 +1,3 @@
+"""The first visit's tour."""
+
+TEXT: dict[str, str] = {}

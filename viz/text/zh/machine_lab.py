@@ -1,0 +1,3 @@
+"""Machine: masks, training against generation, norms, heads, memory."""
+
+TEXT: dict[str, str] = {}

@@ -1,0 +1,3 @@
+"""Positions: what the table of sines and cosines does."""
+
+TEXT: dict[str, str] = {}

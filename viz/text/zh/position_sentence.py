@@ -1,0 +1,3 @@
+"""Positions: what they do in this sentence."""
+
+TEXT: dict[str, str] = {}
