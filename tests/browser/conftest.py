@@ -96,7 +96,7 @@ def open_page(browser: Browser, site: str) -> Iterator[Open]:
         search: str = "",
     ) -> Page:
         context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=theme, locale=locale)
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(60_000)  # a busy machine is no failure
         contexts.append(context)
         page = context.new_page()
         base = url or site
