@@ -35,8 +35,9 @@ SCRIPTS = (
     "positions.js",
     "pictures.js",
     "share.js",
+    "tour.js",
 )
-STYLES = ("atlas.css", "map.css", "words.css", "heads.css", "share.css")
+STYLES = ("atlas.css", "map.css", "words.css", "heads.css", "share.css", "tour.css")
 FONTS = [
     "system-ui",
     "-apple-system",
@@ -60,6 +61,7 @@ HEADER = """
       <circle cx="19" cy="4" r="1.8"/><circle cx="19" cy="11" r="1.8"/><circle cx="19" cy="18" r="1.8"/></svg>
     <strong data-t="page.title"></strong><span data-t="page.tagline"></span></p>
   <div class="switches">
+    <button type="button" class="tour-again" data-tour data-t="tour.replay" data-t-title="tour.replay.help"></button>
     <div class="languages" role="group" data-t-label="header.language">
       <button type="button" data-lang="en" lang="en">EN</button><button type="button" data-lang="zh" lang="zh-CN">中文</button>
     </div>

@@ -94,8 +94,11 @@ def open_page(browser: Browser, site: str) -> Iterator[Open]:
         url: str = "",
         picture: bool = True,
         search: str = "",
+        tour: bool = False,
     ) -> Page:
         context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=theme, locale=locale)
+        if not tour:  # who has seen it is not offered it again
+            context.add_init_script("localStorage.setItem('attention-atlas-tour', '1')")
         context.set_default_timeout(60_000)  # a busy machine is no failure
         contexts.append(context)
         page = context.new_page()
