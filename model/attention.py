@@ -15,14 +15,22 @@ from model.hooks import AttentionSite, hooks_active, run_hooks, show_values
 
 
 def scaled_dot_product_attention(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, dropout: float = 0.0, site: AttentionSite | None = None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    dropout: float = 0.0,
+    site: AttentionSite | None = None,
+    scaled: bool = True,
 ) -> Tensor:
     """softmax(Q K^T / sqrt(d_k) + mask) V (Vaswani et al. 2017, equation 1), by way of the weights, which active hooks may read or change.
 
     q [B, H, T, K]; k, v [B, H, S, K]; mask bool, broadcastable to [B, H, T, S], True = may attend. Returns [B, H, T, K].
-    Every query needs a key it may attend to: a row of all False would be NaN.
+    Every query needs a key it may attend to: a row of all False would be NaN. `scaled`: the division by sqrt(d_k) (`model.variants`).
     """
-    attn_scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # [B, H, T, S]
+    attn_scores = q @ k.transpose(-2, -1)  # [B, H, T, S]
+    if scaled:
+        attn_scores = attn_scores / math.sqrt(q.shape[-1])
     if mask is not None:
         attn_scores = attn_scores.masked_fill(~mask, -math.inf)
     attn_weights = attn_scores.softmax(dim=-1)
@@ -44,6 +52,7 @@ class MultiHeadAttention(nn.Module):
         self.site = site
         self.num_heads = (config.encoder if site.kind == "encoder_self" else config.decoder).num_heads
         self.dropout = config.attention_dropout
+        self.scale_scores = True  # false in a variant without it (`model.variants`)
         self.q_proj = nn.Linear(config.d_model, config.d_model)
         self.k_proj = nn.Linear(config.d_model, config.d_model)
         self.v_proj = nn.Linear(config.d_model, config.d_model)
@@ -66,9 +75,10 @@ class MultiHeadAttention(nn.Module):
         show_values(self.site, v)
         dropout = self.dropout if self.training else 0.0
         if hooks_active():
-            heads = scaled_dot_product_attention(q, k, v, mask, dropout, self.site)
+            heads = scaled_dot_product_attention(q, k, v, mask, dropout, self.site, self.scale_scores)
         else:
-            heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
+            scale = None if self.scale_scores else 1.0  # None: 1 / sqrt(d_k)
+            heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, scale=scale)
         return self.out_proj(self._join(heads))
 
     def _keys_values(self, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ FORMATS = ("attention-atlas-run-1", FORMAT)  # the first has neither norms nor r
 def save_run(path: str | Path, translation: Translation, examination: Examination) -> None:
     """Writes the run, compressed; a file that is there is replaced as a whole or not at all. Loading gives equal values back.
 
-    Raises ValueError if the maps are those of another translation.
+    Raises ValueError if the maps are those of another translation, or of a model without its causal mask.
     """
     path = Path(path)
     _check_pair(translation, examination.trace)
@@ -72,10 +72,12 @@ def _runner_ups(rank: int, others: list[list]) -> RunnerUps:
     return RunnerUps(int(rank), tuple((str(token), float(probability)) for token, probability in others))
 
 
-_TOKEN_FIELDS = tuple(field.name for field in fields(AttentionTrace) if field.name not in MAPS)
+_TOKEN_FIELDS = ("src_tokens", "tgt_in_tokens", "tgt_out_tokens")
 
 
 def _check_pair(translation: Translation, trace: AttentionTrace) -> None:
+    if not trace.causal:
+        raise ValueError("these are the maps of a model without its causal mask: a recorded run is one of a whole model")
     for name in _TOKEN_FIELDS:
         ours, theirs = getattr(translation, name), getattr(trace, name)
         if ours != theirs:

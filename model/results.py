@@ -68,8 +68,9 @@ class AttentionTrace:
 
     encoder_self_attention [L, H, S, S]; decoder_self_attention [L, H, T, T]; cross_attention [L, H, T, S]. Encoder and decoder may differ
     in L. Row t of a decoder or cross map is the state that reads tgt_in_tokens[t] and predicts tgt_out_tokens[t].
+    causal is false for a model whose causal mask was taken away (`model.variants`).
 
-    Raises ValueError if a shape does not fit the tokens, a row does not sum to 1, or a decoder row looks ahead.
+    Raises ValueError if a shape does not fit the tokens, a row does not sum to 1, or a decoder row of a causal model looks ahead.
     """
 
     encoder_self_attention: np.ndarray
@@ -78,6 +79,7 @@ class AttentionTrace:
     src_tokens: tuple[str, ...]
     tgt_in_tokens: tuple[str, ...]
     tgt_out_tokens: tuple[str, ...]
+    causal: bool = True
 
     def __post_init__(self) -> None:
         src_len, tgt_len = len(self.src_tokens), len(self.tgt_in_tokens)
@@ -104,7 +106,7 @@ class AttentionTrace:
                 f" cross_attention {self.cross_attention.shape[:2]}"
             )
         ahead = np.triu(np.ones((tgt_len, tgt_len), dtype=bool), k=1)
-        if np.any(self.decoder_self_attention[..., ahead]):
+        if self.causal and np.any(self.decoder_self_attention[..., ahead]):
             raise ValueError(f"decoder_self_attention gives weight to a later one of its {tgt_len} tokens")
 
     def __repr__(self) -> str:

@@ -37,6 +37,7 @@ class Transformer(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
+        self.causal = True  # false in a variant whose decoder may look ahead (`model.variants`)
         self.src_embedding = Embedding(config, config.encoder.vocab_size)
         self.tgt_embedding = self.src_embedding if config.tie_embeddings else Embedding(config, config.decoder.vocab_size)
         self.encoder = nn.ModuleList(EncoderLayer(config, i) for i in range(config.num_encoder_layers))
@@ -88,7 +89,7 @@ class Transformer(nn.Module):
         positions = self.positions if self.tgt_positions is None else self.tgt_positions
         x = self.tgt_embedding(tgt_in_ids, self._rows(positions, past_len, tgt_len))
         # A single new position may look at everything before it: no mask is needed.
-        tgt_mask = None if tgt_len == 1 else causal_mask(tgt_len, past_len, x.device)
+        tgt_mask = None if tgt_len == 1 or not self.causal else causal_mask(tgt_len, past_len, x.device)
         mask = _key_mask(src_mask)
         for i, layer in enumerate(self.decoder):
             x = layer(x, memory, tgt_mask, mask, None if cache is None else cache.layers[i])

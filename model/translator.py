@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Generator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -40,6 +41,7 @@ from model.runner_ups import find_runner_ups
 from model.sampling import greedy_search, sample
 from model.tokenizer import TOKENIZER_FILE, Tokenizer
 from model.transformer import Transformer
+from model.variants import without as variant_without
 
 if TYPE_CHECKING:
     from model.analysis.profile import HeadProfile
@@ -57,7 +59,7 @@ class Translator:
 
     revision: the commit that the files are of, if they came from the hub. best_heads: see `model.best_heads`; nothing if not measured.
     generation: how a Marian checkpoint wants to be decoded. warnings: what its user should know of it.
-    profile: what its heads do over many sentences; None if not measured.
+    profile: what its heads do over many sentences; None if not measured. taken_away: the parts that `without` left out.
     Raises CheckpointCorruptError if model and tokenizer do not belong together.
     """
 
@@ -82,6 +84,7 @@ class Translator:
         self.generation = generation
         self.warnings = warnings
         self.profile = profile
+        self.taken_away: tuple[str, ...] = ()
         self._rules = EMBEDDED_RULES if generation is None else search_rules(generation)
         # A Marian model may have rows to spare, for which there is no token.
         spare_ids = range(tokenizer.target_vocab_size, model.config.decoder.vocab_size)
@@ -219,7 +222,7 @@ class Translator:
         self._check_ids(translation)
         with torch.inference_mode(), attention_hook(AttentionRecorder()) as recorder:
             self._teacher_forced(translation.src_ids, translation.tgt_ids)
-        return _trace(recorder, translation)
+        return _trace(recorder, translation, self._model.causal)
 
     def examine(self, translation: Translation) -> Examination:
         """`trace`, and of the same pass norm-weighted attention and what else was likely at each target position: the five likeliest
@@ -233,7 +236,7 @@ class Translator:
         if self._ends_by_rule(translation):
             runner_ups = (*runner_ups[:-1], RunnerUps(1, ()))
         norms = recorded_norms(self._model, recorder, values).layers
-        return Examination(_trace(recorder, translation), {kind: shares(norms[kind]) for kind in norms}, runner_ups)
+        return Examination(_trace(recorder, translation, self._model.causal), {kind: shares(norms[kind]) for kind in norms}, runner_ups)
 
     def positional_encoding(self, length: int) -> np.ndarray:
         """The first `length` rows of the model's own table, float32 [length, d_model].
@@ -244,6 +247,20 @@ class Translator:
         if not isinstance(length, int) or isinstance(length, bool) or not 1 <= length <= max_len:
             raise InvalidSettingError("length", length, f"a whole number from 1 to {max_len}")
         return self._model.positions[:length].cpu().numpy().copy()
+
+    def without(self, part: str) -> Translator:
+        """The same translator with one of `model.variants.PARTS` taken away, over the same weights; this one stays as it is.
+
+        All methods work as before. Without "causal_mask", `trace`, `examine` and `force` look ahead; writing does not, since later tokens
+        aren't there yet: it gives the same translation, of which row t of a trace is no longer what step t saw.
+        `best_heads` and `profile` were measured on the whole model, so the variant has none. Its name is the same, and its runs
+        belong in no cache. Raises InvalidSettingError.
+        """
+        variant = copy.copy(self)
+        variant._model = variant_without(self._model, part)
+        variant.taken_away = tuple(dict.fromkeys((*self.taken_away, part)))
+        variant.best_heads, variant.profile = {}, None
+        return variant
 
     def _decoding(self, src_ids: list[int], settings: DecodingSettings, max_new_tokens: int) -> Decoding:
         model, banned_ids, penalty, rules = self._model, self._banned_ids, settings.length_penalty, self._rules
@@ -325,9 +342,9 @@ class Translator:
                 raise InvalidSettingError(name, "an id beyond the vocabulary", "a translation that this model made")
 
 
-def _trace(recorder: AttentionRecorder, translation: Translation) -> AttentionTrace:
+def _trace(recorder: AttentionRecorder, translation: Translation, causal: bool) -> AttentionTrace:
     maps = (recorder.stack(kind)[:, 0].float().cpu().numpy() for kind in ATTENTION_KINDS)  # [L, H, T, S]
-    return AttentionTrace(*maps, translation.src_tokens, translation.tgt_in_tokens, translation.tgt_out_tokens)
+    return AttentionTrace(*maps, translation.src_tokens, translation.tgt_in_tokens, translation.tgt_out_tokens, causal)
 
 
 def _check_fit(config: TransformerConfig, tokenizer: Tokenizer | MarianTokenizer, is_marian: bool) -> None:
