@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from model.analysis.norms import recorded_norms, shares
 from model.beam import beam_search
 from model.best_heads import BestHeads
 from model.catalogue import language_pair, preferred_target
-from model.config import TransformerConfig
+from model.config import StackSizes, TransformerConfig
 from model.decoding import (
     OWN_RULES,
     Decoding,
@@ -27,19 +27,19 @@ from model.decoding import (
     length_limit,
     masked_log_softmax,
 )
-from model.errors import CheckpointCorruptError, InvalidSettingError
+from model.errors import InvalidSettingError
+from model.fit import check_fit
 from model.hooks import ATTENTION_KINDS, AttentionRecorder, ValueRecorder, attention_hook, value_hook
 from model.marian.config import GenerationDefaults
 from model.marian.generation import max_new_tokens as marian_limit
 from model.marian.generation import search_rules
 from model.marian.tokenizer import MarianTokenizer
-from model.marian.vocabulary import VOCAB_FILE
 from model.marian.weights import LoadWarning
 from model.repetition import MAX_REPEATS
 from model.results import AttentionTrace, Examination, RunnerUps, Translation
 from model.runner_ups import find_runner_ups
 from model.sampling import greedy_search, sample
-from model.tokenizer import TOKENIZER_FILE, Tokenizer
+from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from model.variants import without as variant_without
 
@@ -74,7 +74,7 @@ class Translator:
         warnings: tuple[LoadWarning, ...] = (),
         profile: HeadProfile | None = None,
     ) -> None:
-        _check_fit(model.config, tokenizer, is_marian=generation is not None)
+        check_fit(model.config, tokenizer, is_marian=generation is not None)
         self._model = model.eval()
         self._device = next(model.parameters()).device
         self.tokenizer = tokenizer
@@ -95,6 +95,11 @@ class Translator:
         return f"Translator({self.name!r}, targets={self.targets}, device={self.device!r})"
 
     @property
+    def model(self) -> Transformer:
+        """The Transformer itself, for the functions of `model.analysis`: to run and to read, never to change."""
+        return self._model
+
+    @property
     def config(self) -> TransformerConfig:
         return self._model.config
 
@@ -102,6 +107,11 @@ class Translator:
     def device(self) -> str:
         """Such as "cpu" or "cuda:0"."""
         return str(self._device)
+
+    @property
+    def dtype(self) -> str:
+        """The kind of number that the weights are, here in memory: such as "float32"."""
+        return str(next(self._model.parameters()).dtype).removeprefix("torch.")
 
     @property
     def num_bytes(self) -> int:
@@ -156,11 +166,16 @@ class Translator:
             top_p=top_p,
             seed=seed,
         )
-        while True:
-            try:
-                next(steps)
-            except StopIteration as stop:
-                return stop.value
+        return _last(steps)
+
+    def translate_ids(self, src_ids: Sequence[int], target: str | None = None, beam_size: int | None = None) -> Translation:
+        """`translate` for source ids as they stand, such as those of a sentence in another order: no text is cut.
+
+        target: what the translation is labelled with; for the model the ids alone say it. Raises InvalidSettingError for ids or a beam
+        that the model cannot take.
+        """
+        self._check("src_ids", src_ids, self.config.encoder)
+        return _last(self._steps([int(i) for i in src_ids], self._target(target), self._settings(beam_size)))
 
     def steps(
         self,
@@ -180,24 +195,9 @@ class Translator:
 
         Raises the same errors at once, before the first step.
         """
-        if beam_size is None:
-            beam_size = 4 if self.generation is None else self.generation.num_beams
-        if length_penalty is None:
-            length_penalty = 1.0 if self.generation is None else self.generation.length_penalty
-        settings = DecodingSettings(method, beam_size, length_penalty, max_new_tokens, temperature, top_k, top_p, seed)
+        settings = self._settings(beam_size, length_penalty, method, max_new_tokens, temperature, top_k, top_p, seed)
         target = self._target(target)
-        src_ids = self.tokenizer.encode_source(text, target, limit=self.config.max_len)
-        source_text = self.tokenizer.decode(src_ids, side="source")
-        limit = length_limit(settings, len(src_ids), self.config.max_len)
-        if self.generation is not None and max_new_tokens is None:
-            limit = min(limit, marian_limit(self.generation, self.config.max_len))
-        decoding = self._decoding(src_ids, settings, limit)
-
-        def run() -> Generator[DecodingStep, None, Translation]:
-            hypotheses = yield from decoding
-            return self._translation(source_text, target, src_ids, hypotheses[0], forced=False)
-
-        return run()
+        return self._steps(self.tokenizer.encode_source(text, target, limit=self.config.max_len), target, settings)
 
     def force(self, text: str, translation: str, target: str | None = None) -> Translation:
         """A given translation as the model sees it: its log-probabilities under teacher forcing. The score is their mean.
@@ -261,6 +261,26 @@ class Translator:
         variant.taken_away = tuple(dict.fromkeys((*self.taken_away, part)))
         variant.best_heads, variant.profile = {}, None
         return variant
+
+    def _settings(self, beam_size: int | None, length_penalty: float | None = None, method: str = "beam", *rest: Any) -> DecodingSettings:
+        if beam_size is None:
+            beam_size = 4 if self.generation is None else self.generation.num_beams
+        if length_penalty is None:
+            length_penalty = 1.0 if self.generation is None else self.generation.length_penalty
+        return DecodingSettings(method, beam_size, length_penalty, *rest)
+
+    def _steps(self, src_ids: list[int], target: str, settings: DecodingSettings) -> Generator[DecodingStep, None, Translation]:
+        source_text = self.tokenizer.decode(src_ids, side="source")
+        limit = length_limit(settings, len(src_ids), self.config.max_len)
+        if self.generation is not None and settings.max_new_tokens is None:
+            limit = min(limit, marian_limit(self.generation, self.config.max_len))
+        decoding = self._decoding(src_ids, settings, limit)
+
+        def run() -> Generator[DecodingStep, None, Translation]:
+            hypotheses = yield from decoding
+            return self._translation(source_text, target, src_ids, hypotheses[0], forced=False)
+
+        return run()
 
     def _decoding(self, src_ids: list[int], settings: DecodingSettings, max_new_tokens: int) -> Decoding:
         model, banned_ids, penalty, rules = self._model, self._banned_ids, settings.length_penalty, self._rules
@@ -335,27 +355,23 @@ class Translator:
         if not isinstance(translation, Translation):
             raise InvalidSettingError("translation", type(translation).__name__, "what translate() or force() returned")
         for name, stack in (("src_ids", self.config.encoder), ("tgt_ids", self.config.decoder)):
-            ids = getattr(translation, name)
-            if not 1 <= len(ids) <= self.config.max_len:
-                raise InvalidSettingError(name, f"{len(ids)} tokens", f"1 to {self.config.max_len} tokens, as this model has positions")
-            if not all(0 <= i < stack.vocab_size for i in ids):
-                raise InvalidSettingError(name, "an id beyond the vocabulary", "a translation that this model made")
+            self._check(name, getattr(translation, name), stack)
+
+    def _check(self, name: str, ids: Sequence[int], stack: StackSizes) -> None:
+        if not 1 <= len(ids) <= self.config.max_len:
+            raise InvalidSettingError(name, f"{len(ids)} tokens", f"1 to {self.config.max_len} tokens, as this model has positions")
+        if not all(0 <= i < stack.vocab_size for i in ids):
+            raise InvalidSettingError(name, "an id beyond the vocabulary", "a translation that this model made")
+
+
+def _last(steps: Generator[DecodingStep, None, Translation]) -> Translation:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            return stop.value
 
 
 def _trace(recorder: AttentionRecorder, translation: Translation, causal: bool) -> AttentionTrace:
     maps = (recorder.stack(kind)[:, 0].float().cpu().numpy() for kind in ATTENTION_KINDS)  # [L, H, T, S]
     return AttentionTrace(*maps, translation.src_tokens, translation.tgt_in_tokens, translation.tgt_out_tokens, causal)
-
-
-def _check_fit(config: TransformerConfig, tokenizer: Tokenizer | MarianTokenizer, is_marian: bool) -> None:
-    """Raises CheckpointCorruptError for a tokenizer of another model."""
-    ours = {"vocab_size": tokenizer.vocab_size, "tgt_vocab_size": tokenizer.target_vocab_size}
-    theirs = {"vocab_size": config.encoder.vocab_size, "tgt_vocab_size": config.decoder.vocab_size}
-    for field in ("pad_id", "bos_id", "eos_id", "unk_id"):
-        ours[field], theirs[field] = getattr(tokenizer, field), getattr(config, field)
-    for field, value in ours.items():
-        if value < theirs[field] and is_marian and field.endswith("vocab_size"):
-            continue
-        if value != theirs[field]:
-            file = VOCAB_FILE if is_marian else TOKENIZER_FILE
-            raise CheckpointCorruptError(file, f"its {field} is {value}, that of the model is {theirs[field]}")
