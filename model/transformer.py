@@ -55,19 +55,19 @@ class Transformer(nn.Module):
         self.register_buffer("tgt_positions", None, persistent=False)
         self.reset_parameters()
 
-    def reset_parameters(self) -> None:
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Embeddings N(0, 1/d_model): scaled by sqrt(d_model) they have unit variance, and so have the tied logits at the start.
-        Linear maps Xavier-uniform, biases zero."""
+        Linear maps Xavier-uniform, biases zero. Drawn from `generator`, or from torch's own where there is none."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
-                nn.init.xavier_uniform_(module.weight)
+                nn.init.xavier_uniform_(module.weight, generator=generator)
                 nn.init.zeros_(module.bias)
             elif isinstance(module, nn.Embedding):
-                nn.init.normal_(module.weight, std=self.config.d_model**-0.5)
+                nn.init.normal_(module.weight, std=self.config.d_model**-0.5, generator=generator)
                 with torch.no_grad():
                     module.weight[self.config.pad_id].zero_()
         if self.output_weight is not None:
-            nn.init.normal_(self.output_weight, std=self.config.d_model**-0.5)
+            nn.init.normal_(self.output_weight, std=self.config.d_model**-0.5, generator=generator)
 
     def encode(self, src_ids: Tensor, src_mask: Tensor | None = None) -> Tensor:
         """src_ids [B, S] int64, src_mask [B, S] bool (None: nothing is padding). Returns memory [B, S, D].

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from model.analysis.norms import recorded_norms, shares
+from model.analysis.walkthrough import Place, Speech, Walk, walk
 from model.beam import beam_search
 from model.best_heads import BestHeads
 from model.catalogue import language_pair, preferred_target
@@ -238,6 +239,14 @@ class Translator:
         norms = recorded_norms(self._model, recorder, values).layers
         return Examination(_trace(recorder, translation, self._model.causal), {kind: shares(norms[kind]) for kind in norms}, runner_ups)
 
+    def walk(self, translation: Translation, kind: str, layer: int, head: int, row: int) -> Walk:
+        """One position of a translation, step by step through one layer and head: see `model.analysis.walkthrough`.
+
+        Raises the errors of `trace`, and InvalidSettingError for a layer, head or row that is not there.
+        """
+        self._check_ids(translation)
+        return walk(self._model, translation.src_ids, translation.tgt_ids, Place(kind, layer, head, row), self._speech())
+
     def positional_encoding(self, length: int) -> np.ndarray:
         """The first `length` rows of the model's own table, float32 [length, d_model].
 
@@ -281,6 +290,9 @@ class Translator:
             return self._translation(source_text, target, src_ids, hypotheses[0], forced=False)
 
         return run()
+
+    def _speech(self) -> Speech:
+        return Speech(self._banned_ids, self._rules.renormalize, lambda i: self.tokenizer.tokens([i])[0])
 
     def _decoding(self, src_ids: list[int], settings: DecodingSettings, max_new_tokens: int) -> Decoding:
         model, banned_ids, penalty, rules = self._model, self._banned_ids, settings.length_penalty, self._rules
