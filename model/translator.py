@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from model.analysis.cells import Cell, cell
 from model.analysis.norms import recorded_norms, shares
 from model.analysis.walkthrough import Place, Speech, Walk, walk
 from model.beam import beam_search
@@ -245,7 +246,15 @@ class Translator:
         Raises the errors of `trace`, and InvalidSettingError for a layer, head or row that is not there.
         """
         self._check_ids(translation)
-        return walk(self._model, translation.src_ids, translation.tgt_ids, Place(kind, layer, head, row), self._speech())
+        speech = Speech(self._banned_ids, self._rules.renormalize, lambda i: self.tokenizer.tokens([i])[0])
+        return walk(self._model, translation.src_ids, translation.tgt_ids, Place(kind, layer, head, row), speech)
+
+    def cell(
+        self, translation: Translation, kind: str, layer: int, head: int, row: int, stage: str, index: int, key: int | None = None
+    ) -> Cell:
+        """One number of that walk as a sum: see `model.analysis.cells`. Raises the errors of `walk`, and InvalidSettingError."""
+        self._check_ids(translation)
+        return cell(self._model, translation.src_ids, translation.tgt_ids, Place(kind, layer, head, row), stage, index, key)
 
     def positional_encoding(self, length: int) -> np.ndarray:
         """The first `length` rows of the model's own table, float32 [length, d_model].
@@ -290,9 +299,6 @@ class Translator:
             return self._translation(source_text, target, src_ids, hypotheses[0], forced=False)
 
         return run()
-
-    def _speech(self) -> Speech:
-        return Speech(self._banned_ids, self._rules.renormalize, lambda i: self.tokenizer.tokens([i])[0])
 
     def _decoding(self, src_ids: list[int], settings: DecodingSettings, max_new_tokens: int) -> Decoding:
         model, banned_ids, penalty, rules = self._model, self._banned_ids, settings.length_penalty, self._rules

@@ -23,8 +23,7 @@ def without(model: Transformer, part: str) -> Transformer:
     """
     if not isinstance(part, str) or part not in PARTS:
         raise InvalidSettingError("without", part, ", ".join(PARTS))
-    # Modules are copied and what they compute with is not: deepcopy takes for done what its memo holds already.
-    variant = copy.deepcopy(model, {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())})
+    variant = own_modules(model)
     if part == "causal_mask":
         variant.causal = False
     elif part == "positions":
@@ -37,3 +36,9 @@ def without(model: Transformer, part: str) -> Transformer:
         elif part == "embedding_scale" and isinstance(module, Embedding):
             module.scale = 1.0
     return variant
+
+
+def own_modules(model: Transformer) -> Transformer:
+    """The same model with modules of its own, which can be changed or watched while others compute with `model`. The weights are shared."""
+    # deepcopy takes for done what its memo holds already
+    return copy.deepcopy(model, {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())})
