@@ -33,11 +33,12 @@ SCRIPTS = (
     "translate.js",
     "choice.js",
     "positions.js",
+    "position_table.js",
     "pictures.js",
     "share.js",
     "tour.js",
 )
-STYLES = ("atlas.css", "map.css", "words.css", "heads.css", "share.css", "tour.css")
+STYLES = ("atlas.css", "map.css", "words.css", "heads.css", "positions.css", "share.css", "tour.css")
 FONTS = [
     "system-ui",
     "-apple-system",

@@ -10,11 +10,11 @@ import pytest
 
 from model.errors import CheckpointCorruptError, InvalidSettingError, UnknownTargetError
 from tests.viz.fakes import DECODER, ENCODER, MAX_LEN, FakeTranslator, recorded_run
-from viz.panels import api, positions, translate
+from viz.panels import api, position_table, translate
 from viz.panels.choice import KINDS, MapChoice
 from viz.panels.map_view import map_view
 from viz.panels.maps_value import layer_value, maps_value
-from viz.panels.positions import PositionChoice, dimensions, offered_pairs
+from viz.panels.position_table import PositionChoice, dimensions, offered_pairs
 from viz.runs import Request, RunCache
 
 STORE = {"lang": "en", "target": "fra", "beam_size": 4, "kind": "cross", "layer": 1, "head": "mean", "rows": "predicted"}
@@ -169,7 +169,7 @@ def test_without_a_model_every_handler_says_why() -> None:
     runs = RunCache(None, recorded_run(FakeTranslator()), CheckpointCorruptError("model.safetensors", "it is truncated"))
     message = translate.translate(runs, "hello", STORE)[0]
     assert message["code"] == "checkpoint_corrupt" and message["params"]["path"] == "model.safetensors"
-    assert positions.draw(runs, None, STORE)[0]["code"] == "checkpoint_corrupt"
+    assert position_table.draw(runs, None, STORE)[0]["code"] == "checkpoint_corrupt"
     shown = translate.result_value(runs.recorded)
     assert translate.more_maps(runs, shown, wish("cross", 0), message)[0] == SKIP  # the recorded run can be looked at without a model
     failed = translate.more_maps(runs, shown, wish("cross", 99), message)[0]
@@ -198,7 +198,7 @@ PLACES = {"lang": "en", "positions": {"length": 20, "pairs": [0, 4], "tokens": F
 
 
 def test_positions_draw_the_models_table(runs: RunCache) -> None:
-    message, table, waves = positions.draw(runs, None, PLACES)
+    message, table, waves = position_table.draw(runs, None, PLACES)
     assert message is None
     heat = drawn(table)["data"][0]["z"]
     assert heat["shape"] == "20, 64"
@@ -208,9 +208,9 @@ def test_positions_draw_the_models_table(runs: RunCache) -> None:
 def test_rows_are_the_sentences_tokens_when_wanted(runs: RunCache) -> None:
     _, result, _ = translate.translate(runs, "I love you.", STORE)
     wanted = {"lang": "zh", "positions": {"length": 20, "pairs": [0], "tokens": True}}
-    table = json.loads(positions.draw(runs, result, wanted)[1])["views"]["zh"]
+    table = json.loads(position_table.draw(runs, result, wanted)[1])["views"]["zh"]
     assert table["figure"]["data"][0]["z"]["shape"] == "6, 64" and "6 个位置" in table["alt"]
-    assert positions.draw(runs, {"request": "x"}, wanted)[0]["code"] == "invalid_setting"
+    assert position_table.draw(runs, {"request": "x"}, wanted)[0]["code"] == "invalid_setting"
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_rows_are_the_sentences_tokens_when_wanted(runs: RunCache) -> None:
     ],
 )
 def test_impossible_positions_are_refused(runs: RunCache, choice: object) -> None:
-    assert positions.draw(runs, None, {"positions": choice})[0]["code"] == "invalid_setting"
+    assert position_table.draw(runs, None, {"positions": choice})[0]["code"] == "invalid_setting"
 
 
 def test_pairs_are_sine_and_cosine_of_one_angle_in_both_layouts(runs: RunCache) -> None:

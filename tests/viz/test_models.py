@@ -11,7 +11,7 @@ import pytest
 from model.errors import CheckpointMissingError, ModelIdError, ModelNotAllowedError, ModelNotLoadedError, UnknownRepositoryError
 from model.pool import ModelPool
 from tests.viz.fakes import ARABIC, GERMAN, ROMANCE, FakeTranslator, OtherTranslator, recorded_run, shelf
-from viz.panels import api, models, positions, translate
+from viz.panels import api, models, position_table, translate
 from viz.panels.models import asked_name, load, load_and_wait, model_info
 from viz.runs import RunCache
 
@@ -166,10 +166,10 @@ def test_a_wrong_target_says_which_there_are(runs: RunCache) -> None:
 
 
 def test_a_model_that_was_put_away(runs: RunCache) -> None:
-    for handler in (lambda: translate.translate(runs, "Hello.", STORE)[0], lambda: positions.draw(runs, None, STORE)[0]):
+    for handler in (lambda: translate.translate(runs, "Hello.", STORE)[0], lambda: position_table.draw(runs, None, STORE)[0]):
         assert handler() == {"code": "model_not_loaded", "params": {"model": ARABIC}}
     for name in (3, None, ["x"]):
-        assert positions.draw(runs, None, {**STORE, "model": name})[0]["code"] == "model_not_loaded"
+        assert position_table.draw(runs, None, {**STORE, "model": name})[0]["code"] == "model_not_loaded"
         assert translate.translate(runs, "Hello.", {**STORE, "model": name})[0]["code"] == "invalid_setting"
 
 
@@ -177,13 +177,13 @@ def test_positions_are_those_of_the_visitors_model(runs: RunCache) -> None:
     loaded(runs, ARABIC)
     place = {"positions": {"length": 20, "pairs": [0], "tokens": True}, "lang": "en"}
     _, result, _ = translate.translate(runs, "I love you.", STORE)
-    message, table, waves = positions.draw(runs, result, {**place, "model": ARABIC})
+    message, table, waves = position_table.draw(runs, result, {**place, "model": ARABIC})
     heat = json.loads(table)["views"]["en"]["figure"]
     assert message is None and heat["data"][0]["z"]["shape"] == "6, 48"
     names = [trace["name"].split(" · ")[0] for trace in json.loads(waves)["views"]["en"]["figure"]["data"]]
     assert names == ["dimension 0", "dimension 24"]  # halves: the cosine is half the width away
     # the run on the screen is still of the other model: rows are positions, not another model's tokens
-    _, table, _ = positions.draw(runs, result, {**place, "model": "embedded"})
+    _, table, _ = position_table.draw(runs, result, {**place, "model": "embedded"})
     assert json.loads(table)["views"]["en"]["figure"]["data"][0]["z"]["shape"] == "20, 64"
 
 

@@ -22,6 +22,7 @@ from viz.figures.colors import LIGHT, THEMES, WAVE_COLORS, diverging, opaque_div
 from viz.figures.labels import Label, token_labels
 
 LAYOUTS = ("interleaved", "halves")
+AXES = ("linear", "log")
 LANE, LANE_NAME, LANE_WAVE = 86, 24, 78  # px: one wave with its name; where the name ends and the wave begins; where the wave ends
 MAX_WAVES = 12
 MARKED_POSITIONS = 64  # up to so many positions each has a dot: the encoding exists at whole positions only
@@ -70,22 +71,48 @@ def wavelength(dimension: int, d_model: int, layout: str) -> float:
     return 2 * math.pi * 10000 ** (2 * pair / d_model)
 
 
+def dimension_edges(d_model: int, layout: str, axis: str) -> np.ndarray:
+    """Where each column of the table begins, and the last one ends: float64 [D + 1], along an axis of any unit.
+
+    "linear": all columns are equally wide. "log": dimension d lies at log2(1 + d), so that the fast ones have room; where the layout is
+    "halves", sines and cosines each begin anew, since each half runs from fast to slow. Raises ValueError for another axis or layout.
+    """
+    pair_index(0, d_model, layout)
+    if axis not in AXES:
+        raise ValueError(f"Unknown axis {axis!r}; it must be one of {', '.join(AXES)}.")
+    if axis == "linear":
+        return np.arange(d_model + 1) - 0.5
+    if layout == "interleaved":
+        return np.log2(1 + np.arange(d_model + 1))
+    half = np.log2(1 + np.arange(d_model // 2 + 1))
+    return np.concatenate([half, half[-1] + half[1:]])
+
+
+def _log_ticks(d_model: int, layout: str) -> list[int]:
+    """Dimensions to name on a log axis: 0, 1, 3, 7 and so on, whose columns lie at equal distances."""
+    half = d_model if layout == "interleaved" else d_model // 2
+    named = [2**power - 1 for power in range(half.bit_length()) if 2**power - 1 < half]
+    return named if layout == "interleaved" else [*named[::2], *(half + d for d in named[::2])]  # there is room for half as many
+
+
 def positional_heatmap(
     table: np.ndarray,
     *,
     layout: str,
     texts: PositionTexts,
+    axis: str = "linear",
     row_labels: Sequence[Label | str] | None = None,
     uirevision: str | None = None,
 ) -> go.Figure:
     """Heat map of `table` [P, D]: position down, dimension across, from -1 to 1 with zero in the colour of the page.
 
+    axis: how dimensions are spaced, see `dimension_edges`.
     row_labels: one per position, tokens of the current sentence in place of numbers.
     Raises ValueError if the labels do not fit the table (both lengths named), if a value is not finite, or as `pair_index` does.
     """
     z = _checked(table)
     num_positions, d_model = z.shape
-    pair_index(0, d_model, layout)
+    edges = dimension_edges(d_model, layout, axis)
     rows = token_labels(row_labels) if row_labels is not None else None
     if rows is not None and len(rows) != num_positions:
         raise ValueError(f"The table has {num_positions} positions, but there are {len(rows)} row labels.")
@@ -94,6 +121,7 @@ def positional_heatmap(
     header = frame.header(texts.row, texts.column, texts.scale, {-1: "−1", 0: "0", 1: "1"}, ramps)
     heatmap = go.Heatmap(
         z=z,
+        x=edges if axis == "log" else None,
         zmin=-1,
         zmax=1,
         colorscale=diverging(),
@@ -109,12 +137,19 @@ def positional_heatmap(
     else:
         y2 = frame.label_axis(rows, row, "y")
     height = round(top + row * num_positions + 10)
+    x = frame.hidden_axis([_dimension_text(d, d_model, layout, texts) for d in range(d_model)])
+    x2 = frame.number_axis(d_model, "x")
+    if axis == "log":
+        centres, named = (edges[:-1] + edges[1:]) / 2, _log_ticks(d_model, layout)
+        low, high = float(edges[0]), float(edges[-1])
+        x |= {"tickvals": centres, "range": [low, high], "autorangeoptions": {"clipmin": low, "clipmax": high}}
+        x2 |= {"tickvals": centres[named], "ticktext": [str(d) for d in named]}
     figure_layout = frame.base_layout(height, uirevision)
     figure_layout |= {
         "margin": {"l": left, "r": frame.EDGE, "t": top, "b": 10},
-        "xaxis": {**frame.hidden_axis([_dimension_text(d, d_model, layout, texts) for d in range(d_model)]), "side": "top"},
+        "xaxis": {**x, "side": "top"},
         "yaxis": frame.hidden_axis(hover_rows, reverse=True),
-        "xaxis2": {**frame.number_axis(d_model, "x"), "side": "top", "anchor": "y2", "title": frame.axis_title(texts.dimension_axis)},
+        "xaxis2": {**x2, "side": "top", "anchor": "y2", "title": frame.axis_title(texts.dimension_axis)},
         "yaxis2": {**y2, "side": "left", "anchor": "x2", "title": frame.axis_title(texts.position_axis)},
         "coloraxis": header.coloraxis,
         "title": header.title,

@@ -15,7 +15,7 @@ from model.errors import ModelNotLoadedError
 from viz.page import report_end, static_block
 from viz.panels.choice import as_mapping
 from viz.panels.notice import notice
-from viz.panels.positions import positions_about
+from viz.panels.position_table import positions_about
 from viz.runs import RunCache
 
 if TYPE_CHECKING:

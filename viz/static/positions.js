@@ -1,9 +1,6 @@
-/* Part 6: the Positions tab: how many positions, which pairs of dimensions, tokens as row names. */
+/* The Positions tab: its head, its contents, and when a section asks for its picture. The sections are in position_*.js. */
 (() => {
-  const {state, set, onChange, say, make} = atlas;
-
-  const change = (patch) => set({positions: {...state.positions, ...patch}});
-  const redraw = () => atlas.begin("positions");
+  const {state, set, onChange, say} = atlas;
 
   const about = () => atlas.model()?.positions;
   /* Whatever is shown stays with the model in use; without one, the tab says so. */
@@ -22,70 +19,62 @@
     });
   };
 
-  const foot = (element) => {
-    const line = element.querySelector("[data-heat-caption]");
-    follow(() => atlas.fill(line, say(about()?.layout === "halves" ? "positions.heatmap.caption.halves" : "positions.heatmap.caption")));
+  /* ---- the contents: a click leads there, and the section that is being read is marked ---- */
+  const calm = matchMedia("(prefers-reduced-motion: reduce)");
+  const place = (name) => document.getElementById(`at-${name}`);
+  const go = (name) => {
+    place(name)?.scrollIntoView({behavior: calm.matches ? "auto" : "smooth", block: "start"});
+    place(name)?.querySelector("h3")?.focus({preventScroll: true});
   };
-
-  const controls = (element) => {
-    const range = element.querySelector("input[type=range]");
-    const shown = element.querySelector("[data-length]");
-    const tokens = element.querySelector("[data-tokens]");
-    const chips = element.querySelector("[data-pairs]");
-    const say_length = () => (shown.textContent = range.value);
-    const soon = atlas.debounce(120, () => change({length: Number(range.value)}));
-    range.addEventListener("input", () => {
-      say_length();
-      soon();
-    });
-    tokens.addEventListener("change", () => change({tokens: tokens.checked}));
-
-    let boxes = [];
-    const makeBox = ({pair, dims}) => {
-      const label = make("label", "choice");
-      const box = make("input");
-      box.type = "checkbox";
-      box.addEventListener("change", () => {
-        const chosen = boxes.filter((each) => each.box.checked).map((each) => each.pair);
-        if (chosen.length) change({pairs: chosen});
-        show();
+  const contents = (element) => {
+    const buttons = [...element.querySelectorAll("[data-section]")];
+    const line = 0.3; // of the window's height: what crosses this line is being read
+    const mark = () => {
+      const places = buttons.map((button) => place(button.dataset.section)?.getBoundingClientRect().top ?? Infinity);
+      const current = places.findLastIndex((top) => top < line * innerHeight);
+      buttons.forEach((button, i) => {
+        if (i === Math.max(0, current)) button.setAttribute("aria-current", "true");
+        else button.removeAttribute("aria-current");
       });
-      const name = make("span");
-      label.append(box, name);
-      return {pair, dims, box, name, label};
     };
-    /* The last one stays, and no more than max_pairs can be chosen. */
-    const show = () => boxes.forEach(({pair, dims, box, name}) => {
-      box.checked = state.positions.pairs.includes(pair);
-      box.disabled = box.checked ? state.positions.pairs.length === 1 : state.positions.pairs.length >= about().max_pairs;
-      name.textContent = dims.join(" · ");
-      box.setAttribute("aria-label", say("positions.pair", {first: dims[0], second: dims[1]}));
-    });
-    /* Another model may have other dimensions and fewer positions. */
-    const fit = () => {
-      if (!about()) return;
-      const {max_length, length, pairs, offered} = about();
-      const kept = (state.positions?.pairs || []).filter((pair) => offered.some((each) => each.pair === pair));
-      Object.assign(state, {positions: {
-        length: Math.min(state.positions?.length ?? length, max_length),
-        pairs: kept.length && kept.length === state.positions.pairs.length ? kept : pairs,
-        tokens: state.positions?.tokens ?? false,
-      }});
-      range.max = max_length;
-      range.value = state.positions.length;
-      tokens.checked = state.positions.tokens;
-      boxes = offered.map(makeBox);
-      chips.replaceChildren(...boxes.map(({label}) => label));
-      say_length();
-      show();
-      redraw();
-    };
-    onChange(["lang", "positions"], () => about() && (show(), redraw()));
-    atlas.onModel(fit);
-    atlas.onResult(() => state.positions?.tokens && redraw());
+    buttons.forEach((button) => button.addEventListener("click", () => go(button.dataset.section)));
+    let waits = false;
+    addEventListener("scroll", () => {
+      if (waits || state.tab !== "positions") return;
+      waits = true;
+      requestAnimationFrame(() => {
+        waits = false;
+        mark();
+      });
+    }, {passive: true});
+    onChange(["tab"], mark);
     atlas.applyText(element);
-    fit();
+    mark();
   };
 
-  atlas.positions = {head, foot, controls};
+  /* Asks the server (`event`) whenever `element` is on the screen, or about to be, and `key()`, which tells one picture from another, is
+   * not that of the last question. key() is null where there is nothing to ask. Returns a function that looks again. */
+  const whenSeen = (element, event, key) => {
+    let near = false;
+    let asked = null;
+    const look = () => {
+      const wanted = near && state.tab === "positions" && about() ? key() : null;
+      if (wanted === null || wanted === asked) return;
+      asked = wanted;
+      atlas.begin(event);
+    };
+    new IntersectionObserver((entries) => {
+      near = entries.at(-1).isIntersecting;
+      look();
+    }, {rootMargin: "300px 0px"}).observe(element);
+    onChange(["tab", "lang", "model", "positions"], look);
+    atlas.onModel(look);
+    atlas.onResult(look);
+    /* No answer came (the server was full or away): the next look asks again. */
+    atlas.onSettled(() => atlas.isUnanswered() && (asked = null));
+    return look;
+  };
+
+  const change = (patch) => set({positions: {...state.positions, ...patch}});
+  atlas.positions = {about, follow, change, head, contents, whenSeen, go};
 })();
