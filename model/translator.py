@@ -250,7 +250,7 @@ class Translator:
         return walk(self._model, translation.src_ids, translation.tgt_ids, Place(kind, layer, head, row), speech)
 
     def cell(
-        self, translation: Translation, kind: str, layer: int, head: int, row: int, stage: str, index: int, key: int | None = None
+        self, translation: Translation, kind: str, layer: int, head: int, row: int, stage: str, index: int, key: int | str | None = None
     ) -> Cell:
         """One number of that walk as a sum: see `model.analysis.cells`. Raises the errors of `walk`, and InvalidSettingError."""
         self._check_ids(translation)

@@ -87,7 +87,7 @@ def report_end(event: Any, name: str) -> None:
 
 def bridge() -> gr.HTML:
     """The hidden component through which the page's store reaches Python; its events are named in the script."""
-    script = "atlas.connect(props, trigger, ['translate', 'maps', 'export', 'positions', 'load_model'])"
+    script = "atlas.connect(props, trigger, ['translate', 'maps', 'export', 'positions', 'load_model', 'steps', 'cell'])"
     return static_block("", script, "bridge", {}, visible="hidden")
 
 

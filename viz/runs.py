@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from cachetools import LRUCache
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from model.pool import ModelPool
     from model.results import Examination, RunnerUps
     from model.translator import AttentionTrace, Translation, Translator
+
+Answer = TypeVar("Answer")
 
 MAX_CACHE_BYTES = 256 * 2**20
 ROLE_BYTES = 1500  # about what a HeadRole takes in memory
@@ -176,6 +178,7 @@ class RunCache:
         self._runs_lock = threading.Lock()  # the table, held for microseconds
         self._model_lock = threading.Lock()  # the model, held for a whole pass
         self._compute = on_gpu(self._compute_run)
+        self._ask = on_gpu(self._ask_model)
 
     def translator_of(self, model: object = EMBEDDED.name) -> Translator:
         """The model of this name. Never loads one. Raises ModelNotLoadedError, or the reason why there is no embedded one."""
@@ -211,6 +214,19 @@ class RunCache:
                     if run.num_bytes <= self._runs.maxsize:
                         self._runs[request] = run
         return run
+
+    def ask(self, model: object, question: Callable[..., Answer], *args: object) -> Answer:
+        """`question(translator, *args)` of the model of this name, while nothing else computes with it. Nothing is kept.
+
+        The question is a function at the top of its module and its arguments are plain values: on a GPU that is lent, both go to another
+        process. Raises the errors of `translator_of` and of the question.
+        """
+        self.translator_of(model)
+        with self._model_lock:
+            return self._ask(model, question, *args)
+
+    def _ask_model(self, model: object, question: Callable[..., Answer], *args: object) -> Answer:
+        return question(self.translator_of(model), *args)
 
     def _compute_run(self, request: Request) -> Run:
         start = time.perf_counter()

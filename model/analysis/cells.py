@@ -1,4 +1,4 @@
-"""One number of a walk, taken apart: the values a linear map reads, the weights it gives them, and its bias."""
+"""One number of a walk, taken apart: the values that a map of the model reads, the weights it gives them, and its bias."""
 
 # D d_model, F d_ff, K head_dim, S keys, V vocabulary
 
@@ -14,21 +14,22 @@ from model.analysis.walkthrough import Place, check_index, recomputed
 from model.errors import InvalidSettingError
 from model.transformer import Transformer
 
-# What is computed by a linear map: query, key and value of the head [K], the attention's output [D], the feed-forward's inner values
-# before the activation [F] and its output [D], and logits [V].
-STAGES = ("q", "k", "v", "projected", "hidden", "ff_output", "logit")
+# What the model's weights make: query, key and value of the head [K], the attention's output [D], the feed-forward's inner values
+# before the activation [F] and its output [D], what the norm of a sublayer makes [D], and logits [V].
+STAGES = ("q", "k", "v", "projected", "hidden", "ff_output", "normed", "logit")
 
 
 @dataclass(frozen=True, eq=False)
 class Cell:
     """total = inputs . weights + bias, summed in float64. inputs and weights float32 [n], n the width of what is read.
 
-    key: which key the number belongs to, for the stages "k" and "v"; None for the others.
+    "normed" reads one value, (x - mean) / sqrt(variance + eps), n = 1: its weight is the norm's gain.
+    key: which key the number belongs to, for the stages "k" and "v"; which sublayer, for "normed"; None for the others.
     """
 
     stage: str
     index: int
-    key: int | None
+    key: int | str | None
     inputs: np.ndarray
     weights: np.ndarray
     bias: float
@@ -39,9 +40,16 @@ class Cell:
 
 
 def cell(
-    model: Transformer, src_ids: tuple[int, ...], tgt_ids: tuple[int, ...], place: Place, stage: str, index: int, key: int | None = None
+    model: Transformer,
+    src_ids: tuple[int, ...],
+    tgt_ids: tuple[int, ...],
+    place: Place,
+    stage: str,
+    index: int,
+    key: int | str | None = None,
 ) -> Cell:
-    """Value `index` of a stage of the walk at `place`; of "k" and "v", those of one key. tgt_ids without the start token.
+    """Value `index` of a stage of the walk at `place`; of "k" and "v", those of one key; of "normed", that of a sublayer (its name).
+    tgt_ids without the start token.
 
     Raises InvalidSettingError for a place, stage (the encoder has no "logit"), index or key that is not there.
     """
@@ -49,22 +57,40 @@ def cell(
     stages = STAGES[:-1] if place.kind == "encoder_self" else STAGES
     if not isinstance(stage, str) or stage not in stages:
         raise InvalidSettingError("stage", stage, ", ".join(stages))
-    of_key = stage in ("k", "v")
-    if of_key:
+    if stage in ("k", "v"):
         check_index("key", key, len(tgt_ids) if place.kind == "decoder_self" else len(src_ids))
+    elif stage == "normed":
+        names = [name for name in ("self_attn", "cross_attn", "feed_forward") if name != "cross_attn" or place.kind != "encoder_self"]
+        if not isinstance(key, str) or key not in names:
+            raise InvalidSettingError("key", key, ", ".join(names))
+    else:
+        key = None
     ids = src_ids if place.kind == "encoder_self" else (model.config.bos_id, *tgt_ids[:-1])
     with torch.inference_mode():
-        inputs, matrix, bias, first, count = _map(model, recomputed(model, src_ids, ids, place), place, stage, key)
+        stack = recomputed(model, src_ids, ids, place)
+        if stage == "normed":
+            check_index("index", index, model.config.d_model)
+            return Cell(stage, index, key, *_normed(model, stack, place, index, key))
+        inputs, matrix, bias, first, count = _map(model, stack, place, stage, key)
         check_index("index", index, count)
         weights, added = matrix[first + index].float(), 0.0 if bias is None else float(bias[first + index])
-        return Cell(stage, index, key if of_key else None, inputs.cpu().numpy().copy(), weights.cpu().numpy().copy(), added)
+        return Cell(stage, index, key, inputs.cpu().numpy().copy(), weights.cpu().numpy().copy(), added)
+
+
+def _normed(model: Transformer, stack: arithmetic.Stack, place: Place, index: int, name: str) -> tuple[np.ndarray, np.ndarray, float]:
+    """What a sublayer's norm makes value `index` of: the value in units of the row's deviation [1], the gain [1] and the shift."""
+    step = next(each for each in stack.wanted if each.name == name)
+    norm = getattr(_layer(model, place), f"{name}_norm")
+    x = (step.added if step.normed is None else step.before)[place.row, index]
+    level = (x - step.mean[place.row]) / (step.variance[place.row] + norm.eps).sqrt()
+    return level[None].cpu().numpy().copy(), norm.weight[index, None].float().cpu().numpy().copy(), float(norm.bias[index])
 
 
 def _map(
     model: Transformer, stack: arithmetic.Stack, place: Place, stage: str, key: int | None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, int, int]:
     """What the stage's linear map reads [n]; its matrix and bias; the first of the matrix's rows that belong here, and how many do."""
-    layer = (model.encoder if place.kind == "encoder_self" else model.decoder)[place.layer]
+    layer = _layer(model, place)
     module = getattr(layer, place.sublayer)
     attended = next(each for each in stack.wanted if each.name == place.sublayer).work
     fed, row, head_dim = stack.wanted[-1].work, place.row, attended.q.shape[-1]
@@ -80,3 +106,7 @@ def _map(
         "ff_output": (fed.active[row], layer.feed_forward.linear2),
     }[stage]
     return reads, linear.weight, linear.bias, 0, linear.out_features
+
+
+def _layer(model: Transformer, place: Place) -> torch.nn.Module:
+    return (model.encoder if place.kind == "encoder_self" else model.decoder)[place.layer]

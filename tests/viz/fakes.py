@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from model.config import StackSizes
 from model.errors import EmptyTextError, TextTooLongError, UnknownRepositoryError, UnknownTargetError, UnusableTextError
 from model.marian.weights import LoadWarning
 from model.results import NORM_KINDS, AttentionTrace, Examination, RunnerUps, Translation
-from viz.runs import Request, Run
+from viz.runs import NoModelError, Request, Run
 
 ENCODER = (3, 4)  # layers, heads
 DECODER = (2, 3)
@@ -119,6 +120,16 @@ class FakeTranslator:
             for i, p in enumerate(probabilities)
         )
         return Examination(trace, norms, runner_ups)
+
+    def walk(self, translation: Translation, *place: object) -> NoReturn:
+        """There is nothing to compute with: as if there were no model."""
+        raise NoModelError
+
+    def without(self, part: str) -> NoReturn:
+        raise NoModelError
+
+    def cell(self, translation: Translation, *place: object) -> NoReturn:
+        raise NoModelError
 
     def positional_encoding(self, length: int) -> np.ndarray:
         d_model = self.config.d_model

@@ -141,7 +141,7 @@ def _layer(run: Run, kind: str, layer: int) -> dict[str, str | None]:
 
 def _labels(tokens: Sequence[str], units: str) -> dict[str, list[dict[str, object] | None]]:
     english = side_units(tokens, units, label_texts("en"))
-    found: dict[str, list[dict[str, object] | None]] = {"en": [_label(unit) for unit in english]}
+    found: dict[str, list[dict[str, object] | None]] = {"en": [label_value(unit) for unit in english]}
     for language in LANGUAGES.keys() - {"en"}:
         texts = label_texts(language)
         found[language] = [_named(unit, tokens[unit.start], texts) for unit in english]
@@ -153,10 +153,10 @@ def _named(english: Unit, token: str, texts: LabelTexts) -> dict[str, object] | 
     if not english.label.special and token:
         return None
     label = token_label(token, texts)
-    return None if label == english.label else _label(replace(english, label=label))
+    return None if label == english.label else label_value(replace(english, label=label))
 
 
-def _label(unit: Unit) -> dict[str, object]:
+def label_value(unit: Unit) -> dict[str, object]:
     label = unit.label
     return {
         "raw": label.raw,
