@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import NARROW, WIDE, Open
 
-TARGETS = ("#sentence-area", "#result", "#map-main", "#heads-strip", "#tabs [role=tablist]")
+TARGETS = ("#sentence", "#result", "#map-main", "#heads-strip", "#tabs [role=tablist]")
 
 
 def card(page: Page):

@@ -10,7 +10,8 @@
   const MAX_TEXT = 5000; // characters; more than any model reads
   const MAX_QUERY = 6000; // bytes of address that servers and proxies take without complaint
   const NAMES = ["tab", "text", "model", "target", "beam", "given", "kind", "layer", "head", "rows", "units", "specials", "colour", "row", "column",
-    ...["order", "rising", "kinds", "roles", "basis"]]; // of the Heads tab (heads.js, which knows the measures and roles there are)
+    ...["order", "rising", "kinds", "roles", "basis"], // of the Heads tab (heads.js, which knows the measures and roles there are)
+    ...["step", "depth", "without", "guess"]]; // of Step by step (steps.js)
 
   /* ---- reading ---- */
   const one = (...allowed) => (value) => (allowed.includes(value) ? value : undefined);
@@ -37,6 +38,10 @@
     kinds: (value) => (/^[a-z_,]{1,60}$/.test(value) ? value.split(",") : undefined),
     roles: (value) => (/^[a-z_,]{1,200}$/.test(value) ? value.split(",") : undefined),
     basis: one("profile"),
+    step: number,
+    depth: one("numbers", "formula"),
+    without: one("score_scale", "embedding_scale", "causal_mask", "positions"),
+    guess: one("1"),
   };
 
   /* What could not be used: [name, value]; the share block says so (share.js). */
@@ -71,7 +76,7 @@
   const linked = read(location.search);
 
   const asKept = () => {
-    const {text: sentence, beam: beam_size, tab, row, column, order, rising, kinds, roles, basis, ...rest} = linked;
+    const {text: sentence, beam: beam_size, tab, row, column, order, rising, kinds, roles, basis, step, depth, without, guess, ...rest} = linked;
     const forced = linked.given !== undefined;
     const other = linked.model !== undefined && linked.model !== "embedded";
     const runs = forced || other || [sentence, linked.target, beam_size].some((value) => value !== undefined);
@@ -125,7 +130,12 @@
   const watchTabs = () => {
     const chosen = () => {
       const button = document.querySelector("#tabs [role=tab][aria-selected=true]");
-      if (button) atlas.set({tab: tabName(button)});
+      if (!button) return;
+      const bar = button.parentElement; // scrolls where the tabs are wider than the window
+      const {left, right} = button.getBoundingClientRect();
+      const edge = bar.getBoundingClientRect();
+      bar.scrollLeft += Math.max(0, right - edge.right + 16) - Math.max(0, edge.left - left + 16);
+      atlas.set({tab: tabName(button)});
     };
     new MutationObserver(chosen).observe(document.querySelector("#tabs"), {subtree: true, attributeFilter: ["aria-selected"], childList: true});
     if (linked.tab === undefined) return chosen();
@@ -149,6 +159,10 @@
       basis: basis === "profile" ? basis : undefined,
     };
   };
+  const ofSteps = () => {
+    const {wish, depth, without, guess} = state.steps;
+    return {step: wish ?? undefined, depth: depth === "story" ? undefined : depth, without: without || undefined, guess: guess ? "1" : undefined};
+  };
   const values = () => {
     const sentence = box("sentence")?.value ?? "";
     const given = state.forced ? box("given")?.value ?? "" : "";
@@ -165,6 +179,7 @@
       colour: state.colour === "linear" ? undefined : state.colour,
       ...pinned(),
       ...ofHeads(),
+      ...ofSteps(),
     };
     /* Layer, head and names of rows go together: as the page chooses them by itself, or all told. */
     const {layer, head, rows} = atlas.opened();
@@ -211,7 +226,7 @@
 
   /* ---- after all parts are there ---- */
   atlas.followLinks = () => {
-    onChange(["tab", "model", "target", "beam_size", "kind", "layer", "head", "rows", "units", "specials", "colour", "heads"], soon);
+    onChange(["tab", "model", "target", "beam_size", "kind", "layer", "head", "rows", "units", "specials", "colour", "heads", "steps"], soon);
     const check = () => {
       checkRun(atlas.result());
       checkPin();

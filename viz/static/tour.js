@@ -7,7 +7,7 @@
 (() => {
   const {say, make} = atlas;
   const KEY = "attention-atlas-tour";
-  const STOPS = ["#sentence-area", "#result", "#map-main", "#heads-strip", "#tabs [role=tablist]"];
+  const STOPS = ["#sentence", "#result", "#map-main", "#heads-strip", "#tabs [role=tablist]"];
   const ROOM = 12; // px between ring and card
 
   const remembered = () => {
