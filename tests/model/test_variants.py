@@ -96,6 +96,13 @@ def test_parts_are_taken_away_one_after_another(model):
     torch.testing.assert_close(shuffled, states(both)[:, order], atol=1e-5, rtol=1e-4)
 
 
+def test_a_decoder_with_positions_of_its_own_loses_them_too():
+    model = tiny_model()
+    expected = states(without(model, "positions"))
+    model.tgt_positions = model.positions.flip(0)
+    assert torch.equal(states(without(model, "positions")), expected) and model.tgt_positions.any()
+
+
 @pytest.mark.parametrize("wrong", [None, "", "scores", 3, ["positions"], "Positions"])
 def test_any_other_part_is_refused(tiny_translator, wrong):
     with pytest.raises(InvalidSettingError, match="score_scale, embedding_scale, causal_mask, positions"):

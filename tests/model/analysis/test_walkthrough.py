@@ -132,6 +132,16 @@ def test_what_comes_next_is_the_softmax_of_the_logits(found, row, renormalize):
     assert ours.written.rank == 1 + int((shared > theirs[TGT_IDS[row]]).sum())
 
 
+def test_a_decoder_with_positions_of_its_own_is_walked_with_them():
+    """Some foreign files hold two tables that differ."""
+    model = tiny_model()
+    model.tgt_positions = model.positions.flip(0) * 0.5
+    for kind, table in (("encoder_self", model.positions), ("decoder_self", model.tgt_positions), ("cross", model.tgt_positions)):
+        ours = walk(model, SRC_IDS, TGT_IDS, Place(kind, 1, 2, 3), SPEECH)
+        close(ours.encoding, table[3])
+        assert max(ours.check.weights, ours.check.layer, ours.check.final) < 1e-5
+
+
 def test_the_encoder_says_nothing(found):
     ours = walk(found[0], SRC_IDS, TGT_IDS, Place("encoder_self", 0, 0, 0), SPEECH)
     assert (ours.top, ours.written, ours.log_sum_exp, ours.check.logits) == (None, None, None, None)
