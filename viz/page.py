@@ -34,11 +34,21 @@ SCRIPTS = (
     "choice.js",
     "positions.js",
     "position_table.js",
+    "steps_numbers.js",
+    "steps_strips.js",
+    "steps_table.js",
+    "steps_sums.js",
+    "steps_formulas.js",
+    "steps_questions.js",
+    "steps_parts.js",
+    "steps_walk.js",
+    "steps.js",
+    "steps_controls.js",
     "pictures.js",
     "share.js",
     "tour.js",
 )
-STYLES = ("atlas.css", "map.css", "words.css", "heads.css", "positions.css", "share.css", "tour.css")
+STYLES = ("atlas.css", "map.css", "words.css", "heads.css", "positions.css", "steps.css", "share.css", "tour.css")
 FONTS = [
     "system-ui",
     "-apple-system",

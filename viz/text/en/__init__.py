@@ -13,13 +13,15 @@ from viz.text.en import (
     positions,
     share,
     steps,
+    steps_questions,
     tour,
     translate,
     words,
 )
 
 _TABLES = (
-    page, translate, models, maps, words, heads, share, steps, positions, position_facts, position_sentence, machine, machine_lab, tour, errors,
+    page, translate, models, maps, words, heads, share, steps, steps_questions,
+    positions, position_facts, position_sentence, machine, machine_lab, tour, errors,
 )
 
 TEXT = {key: text for table in _TABLES for key, text in table.TEXT.items()}

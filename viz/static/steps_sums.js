@@ -1,0 +1,118 @@
+/* Step by step, part 4: the arithmetic of any one cell, spelled out.
+ *
+ * What is made of numbers that are here is written at once. Of linear maps the page has no weights: it asks the server for the one line of
+ * the matrix that made the cell (event "cell", viz/panels/steps.py).
+ */
+(() => {
+  const {say, make} = atlas;
+  const {number, bracketed, row, softmax, strip, largest} = atlas.steps;
+  const MOST = 6; // terms of a long sum that are written out
+  const SERVER = ["q", "k", "v", "projected", "hidden", "ff_output", "logit", "normed"];
+
+  /* Σ a b + bias, as text: the largest terms in their order, the rest as one number. */
+  const sumOfProducts = (a, b, bias = null, most = MOST) => {
+    const terms = Array.from(a, (value, i) => ({i, value: value * b[i]}));
+    const shown = [...terms].sort((x, y) => Math.abs(y.value) - Math.abs(x.value)).slice(0, most).sort((x, y) => x.i - y.i);
+    const rest = terms.reduce((sum, {value}) => sum + value, 0) - shown.reduce((sum, {value}) => sum + value, 0);
+    const parts = shown.map(({i}) => `${bracketed(a[i], 3)} × ${bracketed(b[i], 3)}`);
+    if (terms.length > shown.length) parts.push(say("steps.sum.more", {count: terms.length - shown.length, rest: bracketed(rest)}));
+    if (bias) parts.push(say("steps.sum.bias", {value: bracketed(bias)}));
+    return parts.join(" + ");
+  };
+  const list = (values, most) => (values.length > most ? say("steps.sum.others", {parts: values.slice(0, most).join(" + "), count: values.length - most}) : values.join(" + "));
+
+  const angle = ({d_model, layout}, index) => {
+    const half = d_model / 2;
+    const [pair, sine] = layout === "halves" ? [index % half, index < half] : [Math.floor(index / 2), index % 2 === 0];
+    return {exponent: (2 * pair) / d_model, name: sine ? "sin" : "cos"};
+  };
+  const ACTIVATIONS = {
+    relu: (x, y) => `max(0, ${number(x)}) = ${number(y)}`,
+    gelu: (x, y) => `${number(x)} × Φ(${number(x)}) = ${number(y)}`,
+    silu: (x, y) => `${number(x)} × σ(${number(x)}) = ${number(y)}`,
+  };
+
+  /* stage -> lines of text. w: a walk; f: facts of the model; i: which number of the vector, or which key. */
+  const here = {
+    scaled: ({w, f}, i) => [`${number(w.embedding[i])} × ${number(f.embedding_scale, 2)} = ${number(w.scaled[i])}`],
+    encoding: ({w, f, position}, i) => {
+      if (w.encoding.every((value) => value === 0)) return ["0"];
+      const {exponent, name} = angle(f, i);
+      const turned = position / 10000 ** exponent;
+      return [`${name}(${position} / 10000^${number(exponent)}) = ${name}(${number(turned)}) = ${number(w.encoding[i])}`];
+    },
+    input: ({w}, i) => [`${number(w.scaled[i])} + ${bracketed(w.encoding[i])} = ${number(w.input[i])}`],
+    product: ({w: {attention: a}}, j) => [`${sumOfProducts(a.q, row(a.k, j))} = ${number(a.products[j])}`],
+    score: ({w: {attention: a}, f, scaled}, j) => [scaled
+      ? `${number(a.products[j])} / √${f.head_dim} = ${number(a.products[j])} / ${number(Math.sqrt(f.head_dim))} = ${number(a.scores[j])}`
+      : `${number(a.products[j])} = ${number(a.scores[j])}`],
+    mask: ({w: {attention: a}}, j) => [`${number(a.scores[j])} + ${a.masked[j] ? "(−∞) = −∞" : `0 = ${number(a.scores[j])}`}`],
+    masked: (context, j) => here.mask(context, j),
+    power: ({w: {attention: a}}, j) => {
+      const {top, powers} = softmax(a.scores, a.masked);
+      return a.masked[j] ? ["e^(−∞) = 0"] : [`e^(${number(a.scores[j])} − ${bracketed(top)}) = ${number(powers[j])}`];
+    },
+    weight: ({w: {attention: a}}, j) => {
+      const {powers, sum} = softmax(a.scores, a.masked);
+      return [`${list(powers.map((power) => number(power)), 12)} = ${number(sum)}`, `${number(powers[j])} / ${number(sum)} = ${number(a.weights[j])}`];
+    },
+    head_output: ({w: {attention: a}}, i) => {
+      const column = Float32Array.from(a.weights, (_, j) => row(a.v, j)[i]);
+      return [`${sumOfProducts(a.weights, column, null, 8)} = ${number(a.head_output[i])}`];
+    },
+    active: ({w: {feed_forward: ff}, f}, i) => [ACTIVATIONS[f.activation](ff.hidden[i], ff.active[i])],
+    added: ({sub}, i) => [`${number(sub.input[i])} + ${bracketed(sub.output[i])} = ${number(sub.added[i])}`],
+    probability: ({w}, i) => {
+      const {logit, probability} = w.top[i];
+      return [`e^(${number(logit)} − ${bracketed(w.log_sum_exp)}) = ${number(probability)}`, say("steps.sum.log_sum_exp", {value: number(w.log_sum_exp)})];
+    },
+  };
+
+  /* What the server answered: {inputs, weights, bias, sum}. */
+  const ofServer = ({inputs, weights, bias, sum}) => {
+    const products = Float32Array.from(inputs, (value, i) => value * weights[i]);
+    const lines = [`${sumOfProducts(inputs, weights, bias)} = ${number(sum)}`];
+    const picture = strip({
+      name: say("steps.sum.terms", {count: products.length}), values: products, scale: largest(products), low: true,
+      at: (i) => say("steps.sum.term", {index: i, product: `${number(inputs[i])} × ${bracketed(weights[i])} = ${number(products[i])}`}),
+    });
+    return {lines, picture};
+  };
+
+  /* Where a step writes its arithmetic. ask(cell, then) gets a cell from the server. */
+  const area = (ask) => {
+    const node = make("div", "sum");
+    const name = make("p", "sum-name");
+    const lines = make("div", "sum-lines");
+    node.setAttribute("role", "status");
+    node.append(name, lines);
+    const rest = () => {
+      name.textContent = "";
+      lines.replaceChildren(make("p", "sum-hint", say("steps.sum.hint")));
+    };
+    let turn = 0;
+    const write = (title, found, picture) => {
+      node.classList.add("picked");
+      name.textContent = title;
+      atlas.steps.forgetStrips(lines);
+      lines.replaceChildren(...found.map((line) => make("p", "sum-line", line)), ...(picture ? [picture] : []));
+    };
+    /* context: what `here` reads; cell: {stage, index, key, after}. */
+    const show = (title, context, cell) => {
+      const mine = ++turn;
+      const {stage, index} = cell;
+      if (!SERVER.includes(stage)) return write(title, here[stage](context, index));
+      write(title, [say("steps.sum.waiting")]);
+      ask(cell, (answer) => {
+        if (mine !== turn) return;
+        if (!answer) return write(title, [say("steps.sum.missing")]);
+        const {lines: found, picture} = ofServer(answer);
+        write(title, [...(context.lead?.(answer) ?? []), ...found], picture);
+      });
+    };
+    rest();
+    return {node, show};
+  };
+
+  Object.assign(atlas.steps, {sumOfProducts, sumArea: area});
+})();

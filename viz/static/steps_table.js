@@ -1,0 +1,94 @@
+/* Step by step, part 3: what happens to each key, as a table. Keys run across, as in every map; what is done to them runs down. */
+(() => {
+  const {make} = atlas;
+
+  /* All tables of a walk show the same keys, so they are moved sideways together. */
+  const together = (frame) => frame.addEventListener("scroll", () => {
+    for (const other of frame.closest(".walk")?.querySelectorAll(".key-frame") ?? []) {
+      if (other !== frame && other.scrollLeft !== frame.scrollLeft) other.scrollLeft = frame.scrollLeft;
+    }
+  }, {passive: true});
+
+  /* One stop for the tab key; arrow keys go from cell to cell, Enter and a click ask how it was made. */
+  const walkable = (table) => {
+    const cells = () => [...table.querySelectorAll("button")].filter((button) => button.offsetParent);
+    table.addEventListener("focusin", ({target}) => {
+      if (target.tagName !== "BUTTON") return;
+      table.querySelectorAll("button[tabindex='0']").forEach((button) => (button.tabIndex = -1));
+      target.tabIndex = 0;
+    });
+    table.addEventListener("keydown", (event) => {
+      const here = event.target.closest("button");
+      if (!here || event.altKey || event.ctrlKey || event.metaKey) return;
+      const {column} = here.dataset;
+      const row = cells().filter((button) => button.closest("tr") === here.closest("tr"));
+      const file = cells().filter((button) => button.dataset.column === column);
+      const at = (list, by) => list[list.indexOf(here) + by];
+      const next = {
+        ArrowRight: () => at(row, 1), ArrowLeft: () => at(row, -1), ArrowDown: () => at(file, 1), ArrowUp: () => at(file, -1),
+        Home: () => row[0], End: () => row.at(-1),
+      }[event.key];
+      if (!next) return;
+      event.preventDefault();
+      next()?.focus();
+    });
+  };
+
+  /* rows: [{id, name, cells: [text], exact: [text], deep, tints: [0 to 1], off: [bool]}]; label(row, j) names a cell for screen readers.
+   * pick(id, j) is asked for on a click. */
+  const keyTable = ({labels, rows, pick, spoken}) => {
+    const frame = make("div", "key-frame");
+    const table = make("table", "key-table");
+    if (spoken) table.setAttribute("aria-label", spoken);
+    const top = make("tr");
+    top.append(make("td"), ...labels.map((label, j) => {
+      const head = make("th", label.special ? "special" : "");
+      head.scope = "col";
+      const word = make("span", "", label.text);
+      word.dir = "auto";
+      head.title = `${label.text} (${j})`;
+      head.append(word);
+      return head;
+    }));
+    const lines = rows.map(({id, name, cells, exact = cells, deep, tints, off = []}) => {
+      const line = make("tr", `row-${id}${deep ? " deep" : ""}`);
+      line.dataset.row = id;
+      const head = make("th", "", name);
+      head.scope = "row";
+      line.append(head, ...cells.map((text, j) => {
+        const cell = make("td", off[j] ? "off" : "");
+        const button = make(pick ? "button" : "span", "", text);
+        if (pick) {
+          button.type = "button";
+          button.tabIndex = -1;
+          button.setAttribute("aria-label", `${name}, ${labels[j].text}: ${exact[j]}`);
+          button.addEventListener("click", () => pick(id, j));
+        }
+        button.title = exact[j];
+        button.dataset.column = String(j);
+        if (tints) {
+          cell.classList.add("tinted");
+          cell.style.setProperty("--t", tints[j].toFixed(4));
+        }
+        cell.append(button);
+        return cell;
+      }));
+      return line;
+    });
+    const head = make("thead");
+    const body = make("tbody");
+    head.append(top);
+    body.append(...lines);
+    table.append(head, body);
+    frame.append(table);
+    together(frame);
+    if (pick) {
+      walkable(table);
+      const first = table.querySelector("tr:not(.deep) button") ?? table.querySelector("button");
+      if (first) first.tabIndex = 0;
+    }
+    return frame;
+  };
+
+  atlas.steps.keyTable = keyTable;
+})();
