@@ -1,3 +1,88 @@
 """Positions: what they do in this sentence."""
 
-TEXT: dict[str, str] = {}
+TEXT: dict[str, str] = {
+    "positions.with": "with positions",
+    "positions.without": "without",
+    "positions.stage.embedding": "embedding",
+    "positions.stage.input": "+ position",
+    "positions.stage.layer": "layer {layer}",
+    "positions.stage.memory": "memory",
+    "positions.map.spoken": "Attention map: {name}",
+    "positions.map.rest": "Point at a cell, or press the arrow keys.",
+    # how long word and position are
+    "positions.lengths.title": "How loud is the place?",
+    "positions.lengths.lead": "Word and position are added into one vector. Which of the two is heard depends on how long each of them is.",
+    "positions.lengths.side": "Tokens that are",
+    "positions.lengths.source": "read by the encoder",
+    "positions.lengths.read": "read by the decoder",
+    "positions.lengths.axis": "length of the vector",
+    "positions.lengths.embedding": "word as trained",
+    "positions.lengths.scaled": "word × √d_model",
+    "positions.lengths.position": "position",
+    "positions.lengths.said": "On average a word's vector is {embedding} long and a position's {position}, which is √({d_model}/2) at every place: {before} times the word. "
+    "Multiplied by √d_model = {factor}, the word is {scaled} long: {after} times the position.",
+    "positions.lengths.scales": "This model multiplies (filled dots), so the word is not drowned.",
+    "positions.lengths.plain": "This model does not multiply (filled dots); its words were trained to be heard as they are.",
+    "positions.lengths.more": "The embeddings of the paper start out with length about 1, the positions have length √(d_model/2). Without the factor √d_model (section 3.4) the sum would be nearly all position. "
+    "Sine and cosine of one angle make a pair of length 1, so a position's vector is as long at the end of the sentence as at its start. Training may change the embeddings; the lengths here are those of the loaded model.",
+    "positions.lengths.alt": "Lengths at {count} places. On average: word {embedding}, word times the root of d_model {scaled}, position {position}.",
+    # one word at two places
+    "positions.places.title": "One word, two places",
+    "positions.places.lead": "The same word twice is the same row of the table twice. What tells them apart is the place, and then what stands around them.",
+    "positions.places.choose": "Choose two places",
+    "positions.places.twice": "Twice in this sentence:",
+    "positions.places.once": "No token stands in this sentence twice. One where some do:",
+    "positions.places.axis": "cosine of the two vectors",
+    "positions.places.said.same": "“{first}” at {i} and at {j}: the embeddings are one and the same, with their positions the cosine is {input}, and the encoder hands on two vectors with {last}. "
+    "Without positions it is {off} to the end: no layer can tell the two apart.",
+    "positions.places.said.other": "“{first}” at {i} and “{second}” at {j}: with their positions added the cosine is {input}, at the end of the encoder {last}; without positions it ends at {off}.",
+    "positions.places.more": "The cosine is 1 for vectors that point the same way and 0 for vectors that have nothing to do with each other. "
+    "Self-attention compares every token with all tokens. Two equal vectors ask the same question of the same tokens and get the same answer, so without positions two equal tokens stay equal in every layer, whatever the weights.",
+    "positions.places.alt": "Cosine at each stage, with positions / without: {values}.",
+    # a head's view
+    "positions.head.title": "Positions through a head",
+    "positions.head.lead": "A head compares queries with keys. One part of that comparison is position with position: it knows how far apart two tokens are and nothing of what they say.",
+    "positions.head.offset": "offset: key minus query, in tokens",
+    "positions.head.score": "score from positions alone: mean over the places, and its range",
+    "positions.head.weight": "mean weight in this sentence: bars the head, rings positions alone",
+    "positions.head.mean": "score",
+    "positions.head.lowest": "lowest",
+    "positions.head.highest": "highest",
+    "positions.head.real": "the head",
+    "positions.head.alone": "positions alone",
+    "positions.head.at": "offset",
+    "positions.head.map.alone": "From positions alone",
+    "positions.head.map.real": "The head's real map",
+    "positions.head.said": "{name}: positions alone would make it look at offset {favourite} (the scores differ by up to {spread}). In this sentence it gives most to offset {real}, on average {weight}.",
+    "positions.head.overlap": "The two maps share {overlap} of their weight; an even spread would share {even} with the real one.",
+    "positions.head.long": "Maps are drawn up to {limit} tokens.",
+    "positions.head.more": "What a head reads is a sum: word, position, and what the layers below have added. So its score is a sum of products, and the one shown here is the position's part of the query times the position's part of the key. "
+    "In the first layer it is exactly that part of the real score. Higher up it is what is left of it on the direct way along the residual connections; norms on this way are counted as they are in this sentence. Biases are left out. "
+    "A narrow grey band means that the score depends on the distance alone, wherever in the sentence. Cross-attention has no positions of its own: they enter once, before the first layer (section 3.5).",
+    "positions.head.alt": "Score of positions against offset, highest at {favourite}; the real head gives most weight at {real}.",
+    # the words in another order
+    "positions.order.title": "The words in another order",
+    "positions.order.lead": "Take the positions away, and a sentence is a bag of words: in any order the model sees the same. Move the words and look.",
+    "positions.order.shuffle": "Shuffle",
+    "positions.order.seed": "Seed",
+    "positions.order.restore": "As written",
+    "positions.order.back": "Put the words of the maps back in order",
+    "positions.order.words": "Words, in the order in which the model reads them",
+    "positions.order.help": "Drag a word, or press it and then the place where it should go. By keyboard: Enter, arrow keys, Enter.",
+    "positions.order.moved": "{word}: now at {place} of {last}",
+    "positions.order.original": "as written",
+    "positions.order.shuffled": "moved",
+    "positions.order.on": "with positions",
+    "positions.order.off": "positions off",
+    "positions.order.equal": "the same translation as with everything in its place",
+    "positions.order.twin": "the same translation as of the words as written",
+    "positions.order.changed": "another translation",
+    "positions.order.verdict": "Each pair of words against itself in both orders, {name}: with positions a weight changes by up to {on}, without by up to {off}. "
+    "Over all heads of the encoder: {most_on} ({at_on}) and {most_off} ({at_off}).",
+    "positions.order.said": "Encoder, {name}. Left with positions, right without: on the right the lower map is the upper one with its rows and columns moved, and nothing else.",
+    "positions.order.said.back": "Encoder, {name}. The moved words are back in the order as written: on the right the two maps are now the same, on the left they are not.",
+    "positions.order.more": "Attention compares vectors in pairs and sums over all keys, and neither asks which came first. Without positions the encoder's states therefore move along with the words and are otherwise unchanged, to rounding. "
+    "The decoder looks at them by way of a sum again, so the translation stays the same as well. The language prefix and the end token keep their places, and the pieces of a word stay together; they are moved as tokens, nothing is cut anew.",
+    "error.no_weights": "This model's weights cannot be read, so there is nothing to compute here.",
+    "error.too_long_to_order": "The sentence has {num_tokens} tokens; words can be moved in one of at most {limit}, since it is translated four times.",
+}

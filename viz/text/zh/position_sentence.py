@@ -1,3 +1,88 @@
 """Positions: what they do in this sentence."""
 
-TEXT: dict[str, str] = {}
+TEXT: dict[str, str] = {
+    "positions.with": "有位置编码",
+    "positions.without": "没有",
+    "positions.stage.embedding": "词嵌入",
+    "positions.stage.input": "+ 位置",
+    "positions.stage.layer": "第 {layer} 层",
+    "positions.stage.memory": "memory",
+    "positions.map.spoken": "注意力图：{name}",
+    "positions.map.rest": "指向一个格子，或按方向键。",
+    # how long word and position are
+    "positions.lengths.title": "位置的声音有多大？",
+    "positions.lengths.lead": "词和位置加成一个向量。听得见哪一个，要看两个向量各有多长。",
+    "positions.lengths.side": "词元来自",
+    "positions.lengths.source": "编码器读入",
+    "positions.lengths.read": "解码器读入",
+    "positions.lengths.axis": "向量的长度",
+    "positions.lengths.embedding": "训练得到的词",
+    "positions.lengths.scaled": "词 × √d_model",
+    "positions.lengths.position": "位置",
+    "positions.lengths.said": "平均下来，词向量长 {embedding}，位置向量长 {position}（在每个位置都是 √({d_model}/2)），是词的 {before} 倍。"
+    "乘以 √d_model = {factor} 以后，词长 {scaled}，是位置的 {after} 倍。",
+    "positions.lengths.scales": "这个模型乘了这个系数（实心点），所以词不会被淹没。",
+    "positions.lengths.plain": "这个模型没有乘（实心点）；它的词嵌入在训练中已经有了足够的长度。",
+    "positions.lengths.more": "论文里的词嵌入一开始长度约为 1，位置的长度是 √(d_model/2)。如果没有系数 √d_model（3.4 节），相加的结果几乎全是位置。"
+    "同一个角的正弦和余弦组成长度为 1 的一对，所以句末的位置向量和句首的一样长。训练会改变词嵌入；这里的长度都来自加载的模型。",
+    "positions.lengths.alt": "{count} 个位置上的长度。平均：词 {embedding}，词乘以 d_model 的平方根 {scaled}，位置 {position}。",
+    # one word at two places
+    "positions.places.title": "同一个词，两个位置",
+    "positions.places.lead": "同一个词出现两次，取的是表里的同一行。能把它们分开的，先是位置，然后是周围的词。",
+    "positions.places.choose": "选择两个位置",
+    "positions.places.twice": "这句话里出现两次的：",
+    "positions.places.once": "这句话里没有出现两次的词元。换一句有的：",
+    "positions.places.axis": "两个向量的余弦",
+    "positions.places.said.same": "“{first}”在 {i} 和 {j}：词嵌入完全相同，加上位置后余弦是 {input}，编码器最后交出的两个向量是 {last}。"
+    "没有位置编码时，直到最后都是 {off}：任何一层都分不清这两个。",
+    "positions.places.said.other": "“{first}”在 {i}，“{second}”在 {j}：加上位置后余弦是 {input}，到编码器末尾是 {last}；没有位置编码时末尾是 {off}。",
+    "positions.places.more": "方向相同的向量余弦是 1，毫无关系的向量余弦是 0。"
+    "自注意力让每个词元与所有词元比较。两个相等的向量向同样的词元提出同样的问题，得到同样的回答；所以没有位置编码时，两个相同的词元在每一层都相等，与权重无关。",
+    "positions.places.alt": "各阶段的余弦，有位置编码 / 没有：{values}。",
+    # a head's view
+    "positions.head.title": "透过一个头看位置",
+    "positions.head.lead": "一个头拿查询与键比较。比较的一部分是位置对位置：它只知道两个词元相隔多远，不知道它们说了什么。",
+    "positions.head.offset": "间距：键减查询，以词元计",
+    "positions.head.score": "只看位置的分数：各处的平均，以及范围",
+    "positions.head.weight": "这句话里的平均权重：条是这个头，圈是只看位置",
+    "positions.head.mean": "分数",
+    "positions.head.lowest": "最低",
+    "positions.head.highest": "最高",
+    "positions.head.real": "这个头",
+    "positions.head.alone": "只看位置",
+    "positions.head.at": "间距",
+    "positions.head.map.alone": "只凭位置",
+    "positions.head.map.real": "这个头真实的图",
+    "positions.head.said": "{name}：只凭位置，它会看间距 {favourite} 处（分数最多相差 {spread}）。在这句话里，它给间距 {real} 的权重最多，平均 {weight}。",
+    "positions.head.overlap": "两张图共有 {overlap} 的权重；均匀分布与真实的图共有 {even}。",
+    "positions.head.long": "图最多画到 {limit} 个词元。",
+    "positions.head.more": "一个头读到的是一个和：词、位置，以及下面各层加上的东西。所以它的分数是许多乘积之和，这里画的是查询中的位置部分乘以键中的位置部分。"
+    "在第一层，它正是真实分数里的那一项。再往上，它是沿残差连接直接走上来以后剩下的部分；途中的归一化按这句话里的实际情况计算。偏置不算在内。"
+    "灰色的带子越窄，分数就越只取决于间距，与在句中的哪里无关。交叉注意力没有自己的位置编码：位置只在第一层之前加入一次（3.5 节）。",
+    "positions.head.alt": "只看位置的分数随间距的变化，最高在 {favourite}；真实的头在 {real} 处权重最多。",
+    # the words in another order
+    "positions.order.title": "把词换个顺序",
+    "positions.order.lead": "去掉位置编码，句子就成了一袋词：不管什么顺序，模型看到的都一样。动手移动词，看看结果。",
+    "positions.order.shuffle": "打乱",
+    "positions.order.seed": "随机种子",
+    "positions.order.restore": "恢复原样",
+    "positions.order.back": "把图里的词放回原来的顺序",
+    "positions.order.words": "词，按模型读入的顺序",
+    "positions.order.help": "拖动一个词；或者先按它，再按要放的位置。用键盘：回车、方向键、回车。",
+    "positions.order.moved": "{word}：现在在 {place}（共到 {last}）",
+    "positions.order.original": "原来的顺序",
+    "positions.order.shuffled": "移动之后",
+    "positions.order.on": "有位置编码",
+    "positions.order.off": "没有位置编码",
+    "positions.order.equal": "译文与一切照旧时相同",
+    "positions.order.twin": "译文与原来顺序时相同",
+    "positions.order.changed": "译文变了",
+    "positions.order.verdict": "两种顺序中，同一对词的权重相比，{name}：有位置编码时最多变 {on}，没有时最多变 {off}。"
+    "编码器的所有头：{most_on}（{at_on}）和 {most_off}（{at_off}）。",
+    "positions.order.said": "编码器，{name}。左边有位置编码，右边没有：右下的图只是把右上的图的行和列移动了，别的什么也没变。",
+    "positions.order.said.back": "编码器，{name}。移动过的词已放回原来的顺序：右边的两张图现在相同，左边的不同。",
+    "positions.order.more": "注意力把向量两两比较，再对所有键求和，这两步都不问谁先谁后。所以没有位置编码时，编码器的状态只是跟着词一起移动，除了舍入误差什么也不变。"
+    "解码器看这些状态时又是求和，所以译文也不变。语言前缀和句末词元留在原处，一个词的各个片段保持在一起；移动的是词元，不重新切分。",
+    "error.no_weights": "读不到这个模型的权重，这里没有可以计算的东西。",
+    "error.too_long_to_order": "这句话有 {num_tokens} 个词元；因为要翻译四次，最多 {limit} 个词元的句子才能移动词。",
+}
