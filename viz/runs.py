@@ -36,6 +36,7 @@ Answer = TypeVar("Answer")
 MAX_CACHE_BYTES = 256 * 2**20
 ROLE_BYTES = 1500  # about what a HeadRole takes in memory
 TOKEN_BYTES = 1000  # and the runner-ups of a token
+MAX_TEXTS = 256  # of variants, at most some kilobytes each
 BEAM_SIZES = (1, 2, 4, 8)
 
 try:  # On a Hugging Face ZeroGPU Space the GPU exists only inside a function that is marked so.
@@ -175,7 +176,8 @@ class RunCache:
         self.recorded = recorded
         self.problem = problem if translator is None else None
         self._runs: LRUCache[Request, Run] = LRUCache(max_bytes, getsizeof=lambda run: run.num_bytes)
-        self._runs_lock = threading.Lock()  # the table, held for microseconds
+        self._texts: LRUCache[tuple[Request, str], str] = LRUCache(MAX_TEXTS)
+        self._runs_lock = threading.Lock()  # the tables, held for microseconds
         self._model_lock = threading.Lock()  # the model, held for a whole pass
         self._compute = on_gpu(self._compute_run)
         self._ask = on_gpu(self._ask_model)
@@ -225,6 +227,20 @@ class RunCache:
         with self._model_lock:
             return self._ask(model, question, *args)
 
+    def text_without(self, request: Request, part: str) -> str:
+        """What the model writes for a request, a given translation left aside, without one of `model.variants.PARTS` ("": the whole model).
+
+        Kept, so that it is written once. Raises the errors of `ask`, `Translator.without` and `translate`.
+        """
+        key = (request, part)
+        with self._runs_lock:
+            text = self._texts.get(key)
+        if text is None:
+            text = self.ask(request.model, _write, request, part)
+            with self._runs_lock:
+                self._texts[key] = text
+        return text
+
     def _ask_model(self, model: object, question: Callable[..., Answer], *args: object) -> Answer:
         return question(self.translator_of(model), *args)
 
@@ -238,3 +254,8 @@ class RunCache:
         examination = translator.examine(translation)
         seconds = time.perf_counter() - start
         return Run.of(request, translation, examination, seconds, translator.revision, translator.best_heads, translator.profile)
+
+
+def _write(translator: Translator, request: Request, part: str) -> str:
+    variant = translator.without(part) if part else translator
+    return variant.translate(request.text, request.target, request.beam_size).text

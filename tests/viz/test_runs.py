@@ -201,3 +201,44 @@ def test_another_model_works_where_the_embedded_one_does_not() -> None:
             runs.translator_of(name)
     with pytest.raises(ModelNotLoadedError):
         RunCache(FakeTranslator()).translator_of(ARABIC)
+
+
+# --- how the model is asked ---
+
+
+def add_up(translator: FakeTranslator, first: int, second: int) -> int:
+    return first + second + translator.calls
+
+
+def fail(translator: FakeTranslator) -> None:
+    raise InvalidSettingError("row", 1, "2")
+
+
+def test_a_question_reaches_the_model_that_is_named() -> None:
+    runs = RunCache(FakeTranslator())
+    runs.get(Request("I love you.", "fra"))
+    assert runs.ask(Request("a", "fra").model, add_up, 30, 4) == 35
+    with pytest.raises(InvalidSettingError):
+        runs.ask(Request("a", "fra").model, fail)
+    assert runs.ask(Request("a", "fra").model, add_up, 0, 0) == 1  # the lock was given back
+    with pytest.raises(ModelNotLoadedError):
+        runs.ask("some/other", add_up, 1, 2)
+    with pytest.raises(NoModelError):
+        RunCache(None).ask(Request("a", "fra").model, add_up, 1, 2)
+
+
+def test_questions_and_runs_take_turns() -> None:
+    runs, inside, overlaps, guard = RunCache(FakeTranslator()), [], [], threading.Lock()
+
+    def question(translator: FakeTranslator, number: int) -> int:
+        with guard:
+            inside.append(number)
+            overlaps.append(len(inside) > 1)
+        time.sleep(0.002)
+        with guard:
+            inside.remove(number)
+        return number
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda number: runs.ask(Request("a", "fra").model, question, number), range(24)))
+    assert found == list(range(24)) and not any(overlaps) and len(overlaps) == 24

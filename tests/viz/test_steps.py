@@ -5,16 +5,12 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
-import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
 
 import gradio as gr
 import numpy as np
 import pytest
 
 from model.analysis.walkthrough import Place
-from model.errors import InvalidSettingError, ModelNotLoadedError
 from model.tokenizer import Tokenizer
 from model.translator import Translator
 from model.variants import PARTS
@@ -24,7 +20,7 @@ from viz.panels import steps_answers
 from viz.panels.maps_value import maps_value
 from viz.panels.steps_answers import StepsChoice
 from viz.panels.steps_value import Steps, cell_value, steps_value, vector
-from viz.runs import NoModelError, Request, Run, RunCache
+from viz.runs import Request, Run, RunCache
 
 TEXT = "The cat sat on the mat."
 KINDS = ("encoder_self", "decoder_self", "cross")
@@ -192,9 +188,27 @@ def test_without_a_part_both_walks_and_both_translations_are_sent(translator: Tr
 def test_of_a_given_translation_the_models_own_stands_before(translator: Translator, runs: RunCache) -> None:
     given = runs.get(Request(TEXT, "fra", 2, given="Le chien."))
     _, sent = ask(runs, given, steps={"row": 1, "without": "positions"})
-    own = translator.translate(TEXT, "fra", 2).text
+    own = translator.translate(TEXT, "fra", 2).text  # by the beam that was asked for
     assert own != "Le chien." and sent["translations"]["before"] == own
     assert sent["before"]["written"]["id"] == given.translation.tgt_ids[1]
+
+
+def test_a_variant_writes_a_sentence_once(translator: Translator, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    real = Translator.translate
+
+    def counted(self: Translator, *args: object, **kwargs: object) -> object:
+        asked.append((self.taken_away, args))
+        return real(self, *args, **kwargs)
+
+    monkeypatch.setattr(Translator, "translate", counted)
+    runs = RunCache(translator)
+    runs.get(run.request)
+    for row in (0, 2, 2):
+        ask(runs, run, steps={"row": row, "without": "positions"})
+    ask(runs, run, steps={"row": 2, "without": "causal_mask"}, kind="encoder_self", head=0)
+    ask(runs, run, steps={"row": 2, "without": ""})
+    assert asked == [((), (TEXT, "fra", 4)), (("positions",), (TEXT, "fra", 4)), (("causal_mask",), (TEXT, "fra", 4))]
 
 
 # --- what the page chose ---
@@ -333,44 +347,3 @@ def test_numbers_that_json_does_not_know_are_never_sent(translator: Translator, 
     found = translator.cell(run.translation, "cross", 0, 0, 0, "q", 0)
     with pytest.raises(ValueError):
         cell_value(run, {}, dataclasses.replace(found, bias=float("nan")), False)
-
-
-# --- how the model is asked ---
-
-
-def add_up(translator: FakeTranslator, first: int, second: int) -> int:
-    return first + second + translator.calls
-
-
-def fail(translator: FakeTranslator) -> None:
-    raise InvalidSettingError("row", 1, "2")
-
-
-def test_a_question_reaches_the_model_that_is_named() -> None:
-    runs = RunCache(FakeTranslator())
-    runs.get(Request("I love you.", "fra"))
-    assert runs.ask(Request("a", "fra").model, add_up, 30, 4) == 35
-    with pytest.raises(InvalidSettingError):
-        runs.ask(Request("a", "fra").model, fail)
-    assert runs.ask(Request("a", "fra").model, add_up, 0, 0) == 1  # the lock was given back
-    with pytest.raises(ModelNotLoadedError):
-        runs.ask("some/other", add_up, 1, 2)
-    with pytest.raises(NoModelError):
-        RunCache(None).ask(Request("a", "fra").model, add_up, 1, 2)
-
-
-def test_questions_and_runs_take_turns() -> None:
-    runs, inside, overlaps, guard = RunCache(FakeTranslator()), [], [], threading.Lock()
-
-    def question(translator: FakeTranslator, number: int) -> int:
-        with guard:
-            inside.append(number)
-            overlaps.append(len(inside) > 1)
-        time.sleep(0.002)
-        with guard:
-            inside.remove(number)
-        return number
-
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda number: runs.ask(Request("a", "fra").model, question, number), range(24)))
-    assert found == list(range(24)) and not any(overlaps) and len(overlaps) == 24

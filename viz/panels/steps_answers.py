@@ -10,7 +10,7 @@ Plain functions that take what the page sent and return what it shows, callable 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -59,7 +59,11 @@ def steps(runs: RunCache, result: object, store: object) -> tuple[Any, Any]:
     try:
         run = _run(runs, result)
         choice = StepsChoice.from_page(store, run)
-        found = runs.ask(run.request.model, walk_steps, run.translation, run.request, choice)
+        found = runs.ask(run.request.model, walk_steps, run.translation, choice)
+        if choice.without:
+            # a translation that the visitor gave is not what the model would write
+            written = run.translation.text if run.request.given is None else runs.text_without(run.request, "")
+            found = replace(found, texts=(written, runs.text_without(run.request, choice.without)))
         return None, steps_value(run, runs.translator_of(run.request.model).config, found, language_of(store))
     except Exception as error:
         return notice(error), gr.skip()
@@ -82,18 +86,13 @@ def cell(runs: RunCache, result: object, store: object) -> tuple[Any, Any]:
 # --- what the model is asked ---
 
 
-def walk_steps(translator: Translator, translation: Translation, request: Request, choice: StepsChoice) -> Steps:
-    """The walk; and if a part is taken away, the walk of the same ids without it, and both models' own translations of the sentence."""
+def walk_steps(translator: Translator, translation: Translation, choice: StepsChoice) -> Steps:
+    """The walk; and if a part is taken away, the walk of the same ids without it."""
     place = choice.place
-    before = translator.walk(translation, place.kind, place.layer, place.head, place.row)
-    if not choice.without:
-        return Steps(before)
-    variant = translator.without(choice.without)
-    after = variant.walk(translation, place.kind, place.layer, place.head, place.row)
-    asked = (request.text, request.target, request.beam_size)
-    # a translation that the visitor gave is not what the model would write
-    written = translation.text if request.given is None else translator.translate(*asked).text
-    return Steps(before, choice.without, after, (written, variant.translate(*asked).text))
+    where = (place.kind, place.layer, place.head, place.row)
+    before = translator.walk(translation, *where)
+    after = translator.without(choice.without).walk(translation, *where) if choice.without else None
+    return Steps(before, choice.without, after)
 
 
 def walk_cell(translator: Translator, translation: Translation, choice: StepsChoice, after: bool, asked: Mapping[str, Any]) -> Cell:
