@@ -34,6 +34,11 @@ SCRIPTS = (
     "choice.js",
     "positions.js",
     "position_table.js",
+    "position_facts.js",
+    "position_clocks.js",
+    "small_map.js",
+    "position_sentence.js",
+    "word_order.js",
     "steps_numbers.js",
     "steps_strips.js",
     "steps_table.js",
@@ -48,7 +53,36 @@ SCRIPTS = (
     "share.js",
     "tour.js",
 )
-STYLES = ("atlas.css", "map.css", "words.css", "heads.css", "positions.css", "steps.css", "share.css", "tour.css")
+STYLES = (
+    "atlas.css",
+    "map.css",
+    "words.css",
+    "heads.css",
+    "positions.css",
+    "position_facts.css",
+    "position_sentence.css",
+    "steps.css",
+    "share.css",
+    "tour.css",
+)
+EVENTS = (  # by which the page asks Python
+    "translate",
+    "maps",
+    "export",
+    "positions",
+    "load_model",
+    "steps",
+    "cell",
+    "position_wavelengths",
+    "position_distance",
+    "position_clocks",
+    "position_schemes",
+    "position_join",
+    "position_lengths",
+    "position_places",
+    "position_head",
+    "position_order",
+)
 FONTS = [
     "system-ui",
     "-apple-system",
@@ -97,7 +131,7 @@ def report_end(event: Any, name: str) -> None:
 
 def bridge() -> gr.HTML:
     """The hidden component through which the page's store reaches Python; its events are named in the script."""
-    script = "atlas.connect(props, trigger, ['translate', 'maps', 'export', 'positions', 'load_model', 'steps', 'cell'])"
+    script = f"atlas.connect(props, trigger, [{', '.join(map(repr, EVENTS))}])"
     return static_block("", script, "bridge", {}, visible="hidden")
 
 

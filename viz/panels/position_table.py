@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from model.catalogue import EMBEDDED
 from model.errors import InvalidSettingError
 from viz.components import PlotlyView, view_value
 from viz.figures.labels import token_labels
 from viz.figures.positional import PositionTexts, positional_heatmap, positional_waves
-from viz.page import report_end, static_block
+from viz.page import static_block
 from viz.panels.choice import as_mapping, language_of, one_of, whole_number
 from viz.panels.map_view import label_texts
 from viz.panels.notice import notice
-from viz.panels.position_section import NOTICE, section
-from viz.runs import Request, Run, RunCache
+from viz.panels.position_section import NOTICE, ask_server, current_run, of_model, section
+from viz.runs import Run, RunCache
 from viz.text import say
 
 if TYPE_CHECKING:
@@ -119,13 +118,10 @@ def views(translator: Translator, choice: PositionChoice, run: Run | None, langu
 def draw(runs: RunCache, result: object, store: object) -> tuple[Any, Any, Any]:
     """Message, table and waves for what the page chose; on an error the message alone."""
     try:
-        translator = runs.translator_of(as_mapping(store).get("model", EMBEDDED.name))
+        translator = of_model(runs, store)
         config = translator.config
         choice = PositionChoice.from_page(as_mapping(store).get("positions"), config.d_model, config.max_len)
-        request = as_mapping(result).get("request")
-        run = runs.find(Request.from_page(request)) if choice.tokens and request else None
-        if run is not None and run.request.model != as_mapping(store).get("model", EMBEDDED.name):
-            run = None  # a sentence that another model cut: its own is on the way
+        run = current_run(runs, result, store) if choice.tokens else None
         return (None, *views(translator, choice, run, (language_of(store),)))
     except Exception as error:
         return notice(error), gr.skip(), gr.skip()
@@ -187,18 +183,4 @@ def build(runs: RunCache, bridge: gr.HTML, result: gr.HTML) -> None:
         static_block(_WAVE_BAR, "atlas.positions.waveBar(element)", "positions-waves-bar")
         curves = PlotlyView(label_key="positions.waves.label", elem_id="positions-waves", css_class="plot-waves")
         static_block(_WAVE_FOOT, "atlas.applyText(element)", "positions-waves-foot")
-
-    def on_draw(shown: dict, store: dict) -> tuple[Any, Any, Any]:
-        return draw(runs, shown, store)
-
-    event = bridge.positions(
-        on_draw,
-        [result, bridge],
-        [message, table, curves],
-        show_progress="hidden",
-        trigger_mode="always_last",
-        concurrency_id="draw",
-        concurrency_limit=8,
-        api_visibility="private",
-    )
-    report_end(event, "positions")
+    ask_server(bridge, "positions", draw, runs, result, [message, table, curves])

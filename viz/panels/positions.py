@@ -5,10 +5,10 @@ from __future__ import annotations
 import gradio as gr
 
 from viz.page import static_block
-from viz.panels import position_table
+from viz.panels import position_clocks, position_facts, position_schemes, position_sentence, position_table
 from viz.runs import RunCache
 
-SECTIONS = ("table", "waves")
+SECTIONS = ("table", "waves", "wavelengths", "distance", "clocks", *position_sentence.SECTIONS, "schemes", "join")
 
 _HEAD = """
 <div class="lead">
@@ -35,3 +35,8 @@ def build(runs: RunCache, bridge: gr.HTML, result: gr.HTML) -> None:
         static_block(contents(SECTIONS), "atlas.positions.contents(element)", "positions-contents")
         with gr.Column(elem_id="positions-sections"):
             position_table.build(runs, bridge, result)
+            position_facts.build_wavelengths(runs, bridge, result)
+            position_facts.build_distance(runs, bridge, result)
+            position_clocks.build(runs, bridge, result)
+            position_sentence.build(runs, bridge, result)
+            position_schemes.build(runs, bridge, result)
