@@ -13,8 +13,9 @@ positions is not on it. Biases belong to no position and are left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -80,15 +81,38 @@ def position_scores(translator: Translator, translation: Translation, kind: str,
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < count:
             raise InvalidSettingError(name, value, f"a whole number from 0 to {count - 1}")
     with torch.inference_mode():
-        table, norms, site = _way_to(model, translation, kind, layer)
-        length = len(norms[0].deviation) if norms else len(side_ids(model, translation, "source" if kind == "encoder_self" else "read"))
-        own = _products(_followed(table[:length], norms), site.self_attn, head)
+        causal = kind == "decoder_self" and model.causal
+        table, ids = _read(model, translation, kind)
+        site, norms = next(islice(_ways(model, translation, kind), layer, None))
+        own = _masked(_products(_followed(table[: len(ids)], norms), site.self_attn, head), causal)
         mean_norms = [_Norm(norm.weight, norm.deviation.mean()) for norm in norms]
         many = _products(_followed(table[:PLACES], mean_norms), site.self_attn, head)
-        if kind == "decoder_self" and model.causal:
-            own = own.masked_fill(~causal_mask(length, 0, own.device), -math.inf)
-        offsets, mean, lowest, highest = _by_offset(many.cpu().numpy(), causal=kind == "decoder_self" and model.causal)
+        offsets, mean, lowest, highest = _by_offset(many.cpu().numpy(), causal)
         return PositionScores(own.cpu().numpy(), own.softmax(dim=-1).cpu().numpy(), offsets, mean, lowest, highest)
+
+
+def clearest_head(
+    translator: Translator, translation: Translation, kind: str, maps: np.ndarray, layer: int | None = None
+) -> tuple[int, int]:
+    """Layer and head of the self-attention map that positions alone come closest to: that shares most of its weight with theirs, above what
+    it shares with an even spread. maps: those of this kind, [L, H, T, T]; layer: look at this one only.
+    """
+    model = translator.model
+    best, found = -math.inf, (layer or 0, 0)
+    with torch.inference_mode():
+        table, ids = _read(model, translation, kind)
+        causal = kind == "decoder_self" and model.causal
+        even = _masked(torch.zeros(len(ids), len(ids), device=ids.device), causal).softmax(dim=-1).cpu().numpy()
+        for i, (site, norms) in enumerate(_ways(model, translation, kind)):
+            if layer not in (None, i):
+                continue
+            rows = _followed(table[: len(ids)], norms)
+            for head, real in enumerate(maps[i]):
+                alone = _masked(_products(rows, site.self_attn, head), causal).softmax(dim=-1).cpu().numpy()
+                clearness = overlap(real, alone) - overlap(real, even)
+                if clearness > best:
+                    best, found = clearness, (i, head)
+    return found
 
 
 def overlap(first: np.ndarray, second: np.ndarray) -> float:
@@ -102,25 +126,28 @@ def by_offset(weights: np.ndarray, offsets: Sequence[int]) -> np.ndarray:
     return np.array([line.mean() if line.size else np.nan for line in lines], np.float32)
 
 
-def _way_to(model: Transformer, translation: Translation, kind: str, layer: int) -> tuple[Tensor, list[_Norm], EncoderLayer | DecoderLayer]:
-    """The table [P, D], the norms between it and what the self-attention of this layer reads, and the layer."""
+def _ways(model: Transformer, translation: Translation, kind: str) -> Iterator[tuple[EncoderLayer | DecoderLayer, list[_Norm]]]:
+    """Layer by layer: the layer, and the norms between the table and what its self-attention reads."""
     norms: list[_Norm] = []
+    table, ids = _read(model, translation, kind)
     src_ids = side_ids(model, translation, "source")[None]
     if kind == "encoder_self":
-        table, layers = model.positions, model.encoder
-        x = model.src_embedding(src_ids, table[: src_ids.shape[1]])
-        memory = mask = None
+        layers, memory, mask = model.encoder, None, None
+        x = model.src_embedding(ids[None], table[: len(ids)])
     else:
-        table, layers = model.positions if model.tgt_positions is None else model.tgt_positions, model.decoder
-        tgt_ids = side_ids(model, translation, "read")[None]
-        x = model.tgt_embedding(tgt_ids, table[: tgt_ids.shape[1]])
-        memory = model.encode(src_ids)
-        mask = causal_mask(tgt_ids.shape[1], 0, x.device) if model.causal else None
-    for below in layers[:layer]:
-        x = _through(below, x, memory, mask, norms)
-    if layers[layer].pre_norm:
-        norms.append(_Norm.met(layers[layer].self_attn_norm, x[0]))
-    return table, norms, layers[layer]
+        layers, memory = model.decoder, model.encode(src_ids)
+        mask = causal_mask(len(ids), 0, ids.device) if model.causal else None
+        x = model.tgt_embedding(ids[None], table[: len(ids)])
+    for layer in layers:
+        yield layer, [*norms, _Norm.met(layer.self_attn_norm, x[0])] if layer.pre_norm else list(norms)
+        x = _through(layer, x, memory, mask, norms)
+
+
+def _read(model: Transformer, translation: Translation, kind: str) -> tuple[Tensor, Tensor]:
+    """The table of positions [P, D] of a stack, and the ids [T] that it reads."""
+    if kind == "encoder_self":
+        return model.positions, side_ids(model, translation, "source")
+    return model.positions if model.tgt_positions is None else model.tgt_positions, side_ids(model, translation, "read")
 
 
 def _through(layer: EncoderLayer | DecoderLayer, x: Tensor, memory: Tensor | None, mask: Tensor | None, norms: list[_Norm]) -> Tensor:
@@ -152,6 +179,10 @@ def _products(rows: Tensor, attention: nn.Module, head: int) -> Tensor:
     own = slice(head * width, (head + 1) * width)
     q, k = (rows @ projection.weight[own].T for projection in (attention.q_proj, attention.k_proj))  # [P, K]
     return q @ k.T / (math.sqrt(width) if attention.scale_scores else 1.0)
+
+
+def _masked(scores: Tensor, causal: bool) -> Tensor:
+    return scores.masked_fill(~causal_mask(len(scores), 0, scores.device), -math.inf) if causal else scores
 
 
 def _by_offset(products: np.ndarray, causal: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

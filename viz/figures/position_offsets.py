@@ -63,7 +63,7 @@ def position_offsets(
     if not np.isfinite(np.stack([mean, lowest, highest])).all() or (lowest > mean + slack).any() or (mean > highest + slack).any():
         raise ValueError("Each score must lie between the lowest and the highest of its offset.")
 
-    at = f"{texts.at} <b>%{{x:+d}}</b><br>"
+    at = f"{texts.at} <b>%{{x}}</b><br>"
     grey = rgba(MASK_COLOR, 0.22)
     span = go.Scatter(
         x=np.concatenate([offsets, offsets[::-1]]),
@@ -104,6 +104,7 @@ def position_offsets(
         marker={"color": color, "line": {"width": 0}},
         hovertemplate=f"{at}{texts.real} <b>%{{y:.4f}}</b><extra></extra>",
     )
+    ticks = [int(offset) for offset in offsets if len(offsets) <= 12 or offset % 4 == 0]
     top = max(float(np.nanmax(real, initial=0)), float(np.nanmax(alone, initial=0)), 1e-6)
     low, high = float(lowest.min()), float(highest.max())
     pad = 0.06 * max(high - low, 1e-6)
@@ -116,9 +117,9 @@ def position_offsets(
             "anchor": "y2",
             "tickfont": {"size": frame.NOTE_SIZE},
             "ticks": "",
-            "tickformat": "+d",
-            "dtick": 4 if len(offsets) > 12 else 1,
-            "tick0": 0,
+            "tickmode": "array",
+            "tickvals": ticks,
+            "ticktext": [f"{tick:+d}".replace("-", "−") if tick else "0" for tick in ticks],
             "showgrid": False,
             "zeroline": True,
             "zerolinewidth": 1,

@@ -101,7 +101,12 @@ def input_lengths(
             "autorangeoptions": {"clipmin": -0.5, "clipmax": len(rows) - 0.5},
         },
         "hovermode": "closest",
-        "meta": {"kind": "lengths", "min_width": frame.MIN_SIDE, "min_height": height, "theme": _theme(("xaxis.gridcolor",))},
+        "meta": {
+            "kind": "lengths",
+            "min_width": frame.MIN_SIDE,
+            "min_height": height,
+            "theme": _theme(("xaxis.gridcolor", "xaxis.zerolinecolor")),
+        },
     }
     for name in ("matches", "overlaying"):  # one axis alone
         layout["yaxis"].pop(name)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MAX_DRAWN = 96  # tokens a side of a small map; more are thinner than what can be read
 MAX_ORDERED = 64  # tokens of a sentence whose words can be moved: it is translated four times
 MAX_SEED = 9999
-POSITIONAL = ("previous", "next")  # measures of a head that follows positions
+NEIGHBOURS = ("previous", "next")  # measures of a head that looks beside itself
 
 
 class NoWeightsError(AtlasError):
@@ -43,35 +43,33 @@ class TooLongToOrderError(AtlasError):
 
 @dataclass(frozen=True)
 class SelfHead:
-    """A head of self-attention."""
+    """A head of self-attention; layer None: of any layer, head None: of any head, whichever shows most."""
 
     kind: str
-    layer: int
-    head: int
+    layer: int | None = None
+    head: int | None = None
 
     @classmethod
     def from_page(cls, store: object, run: Run, kinds: Sequence[str] = KINDS) -> SelfHead:
-        """The head that the page has chosen, if it is one of these kinds. Of a whole layer (mean, max ...), the head of it that follows
-        positions most; where cross-attention is chosen, that of the whole encoder. What lies beyond the last layer or head is the last.
+        """The head that the page has chosen, if it is one of these kinds, or its layer, where all heads of that are shown together (mean,
+        max ...); any head of the encoder where cross-attention is chosen. What lies beyond the last layer or head is the last.
 
         Raises InvalidSettingError for what can be no head at all.
         """
         store = as_mapping(store)
         kind, layer, head = store.get("kind"), store.get("layer"), store.get("head")
         if kind not in kinds or layer is None:
-            return most_positional(run, "encoder_self")
+            return cls("encoder_self")
         num_layers, num_heads = maps_of(run.trace, kind).shape[:2]
         layer = min(whole_number("layer", layer, 0, 10**6), num_layers - 1)
-        if isinstance(head, str):
-            return most_positional(run, kind, layer)
-        return cls(kind, layer, min(whole_number("head", head, 0, 10**6), num_heads - 1))
+        return cls(kind, layer, None if isinstance(head, str) else min(whole_number("head", head, 0, 10**6), num_heads - 1))
 
-
-def most_positional(run: Run, kind: str, layer: int | None = None) -> SelfHead:
-    """Of this kind (and layer) the head that gives most weight to the token before or after; the first where that was not measured."""
-    heads = [head for head in run.roles if head.kind == kind and layer in (None, head.layer)]
-    best = max(heads, key=lambda head: max(head.measures.get(name) or 0.0 for name in POSITIONAL))
-    return SelfHead(kind, best.layer, best.head)
+    def neighbourly(self, run: Run) -> SelfHead:
+        """This head, or of those it may be the one that gives most weight to the token before or after it."""
+        heads = [each for each in run.roles if each.kind == self.kind and self.layer in (None, each.layer)]
+        heads = [each for each in heads if self.head in (None, each.head)]
+        best = max(heads, key=lambda head: max(head.measures.get(name) or 0.0 for name in NEIGHBOURS))
+        return SelfHead(self.kind, best.layer, best.head)
 
 
 def side_of(store: object) -> str:

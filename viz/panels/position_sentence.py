@@ -12,7 +12,7 @@ from typing import Any
 import gradio as gr
 import numpy as np
 
-from model.analysis.position_scores import by_offset, overlap, position_scores
+from model.analysis.position_scores import by_offset, clearest_head, overlap, position_scores
 from model.analysis.position_sentence import input_lengths, likeness
 from model.analysis.word_order import Orders, read_orders, token_order
 from viz.components import PlotlyView, view_value
@@ -129,10 +129,15 @@ def draw_head(runs: RunCache, result: object, store: object) -> tuple[Any, Any, 
         run = run_of(runs, result)
         language = language_of(store)
         chosen = SelfHead.from_page(store, run)
+        if chosen.head is None:
+            maps = maps_of(run.trace, chosen.kind)
+            chosen = SelfHead(chosen.kind, *runs.ask(run.request.model, clearest_head, run.translation, chosen.kind, maps, chosen.layer))
         found = runs.ask(run.request.model, position_scores, run.translation, chosen.kind, chosen.layer, chosen.head)
         real = maps_of(run.trace, chosen.kind)[chosen.layer, chosen.head]
         even = np.isfinite(found.scores) / np.isfinite(found.scores).sum(axis=1, keepdims=True)
         weights = by_offset(real, found.offsets)
+        # by all the weight that lies there: the mean of a far offset is that of one or two pairs
+        most = np.nanargmax(weights * (len(real) - np.abs(found.offsets)))
         names = ("offset", "score", "weight", "mean", "lowest", "highest", "real", "alone", "at")
         figure = position_offsets(
             found.offsets,
@@ -153,8 +158,8 @@ def draw_head(runs: RunCache, result: object, store: object) -> tuple[Any, Any, 
             "head": chosen.head,
             "favourite": int(found.offsets[found.mean.argmax()]),
             "spread": float(found.mean.max() - found.mean.min()),
-            "real_favourite": int(found.offsets[np.nanargmax(weights)]),
-            "real_weight": float(np.nanmax(weights)),
+            "real_favourite": int(found.offsets[most]),
+            "real_weight": float(weights[most]),
             "overlap": overlap(real, found.weights),
             "even": overlap(real, even),
             "real": fixed_point(real) if drawn else None,
@@ -177,7 +182,7 @@ def draw_order(runs: RunCache, result: object, store: object) -> tuple[Any, Any]
             raise TooLongToOrderError(count)
         units = side_units(run.trace.src_tokens, "words", label_texts("en"))
         seed, order = order_of(store, units)
-        chosen = SelfHead.from_page(store, run, ("encoder_self",))
+        chosen = SelfHead.from_page(store, run, ("encoder_self",)).neighbourly(run)
         tokens = token_order([(unit.start, unit.stop) for unit in units], order)
         found = runs.ask(run.request.model, read_orders, run.translation, tokens, run.request.beam_size)
         return None, json.dumps(_order_value(run, found, chosen) | {"seed": seed, "order": list(order)}, ensure_ascii=False)
@@ -233,7 +238,11 @@ _HEAD = """
     <div class="chips" role="radiogroup" data-t-label="head.label" data-heads></div></div>
 </div>
 """
-_HEAD_MAPS = '<div class="small-maps pair" data-maps></div><p class="head-overlap" aria-live="polite" data-overlap></p>'
+_HEAD_MAPS = """
+<div class="map-foot"><p class="caption" data-caption></p></div>
+<div class="small-maps pair" data-maps></div>
+<p class="head-overlap" aria-live="polite" data-overlap></p>
+"""
 _ORDER = """
 <div class="section-bar">
   <button type="button" class="quiet" data-shuffle data-t="positions.order.shuffle"></button>
@@ -245,13 +254,17 @@ _ORDER = """
 <div class="word-row movable" role="group" data-t-label="positions.order.words" data-words></div>
 <p class="faint word-help" data-t="positions.order.help"></p>
 <div class="order-grid" data-grid></div>
+<div class="map-foot"><p class="caption" data-caption></p></div>
 <p class="order-verdict" aria-live="polite" data-verdict></p>
 """
 
 
-def _foot(name: str, formula: str = "") -> str:
+def _foot(name: str, formula: str = "", caption: str = "") -> str:
     more = f'<details><summary data-t="more.open"></summary><p data-t="positions.{name}.more"></p>{formula}</details>'
-    return f'<div class="map-foot"><p class="caption" data-caption></p>{more}</div>'
+    return f'<div class="map-foot">{caption}{more}</div>'
+
+
+_CAPTION = '<p class="caption" data-caption></p>'
 
 
 _LENGTHS_FORMULA = '<p class="formula"><i>x</i> = √<i>d</i><sub>model</sub> · <i>E</i>[token] + PE(<i>pos</i>)</p>'
@@ -283,13 +296,13 @@ def build(runs: RunCache, bridge: gr.HTML, result: gr.HTML) -> None:
         problem = message("lengths")
         facts = static_block(_LENGTHS, "atlas.positionLengths(element, props, watch)", "position-lengths-facts")
         plot = PlotlyView(label_key="positions.lengths.title", elem_id="position-lengths-plot", css_class="plot-lengths")
-        static_block(_foot("lengths", _LENGTHS_FORMULA), "atlas.applyText(element)", "position-lengths-foot")
+        static_block(_foot("lengths", _LENGTHS_FORMULA, _CAPTION), "atlas.applyText(element)", "position-lengths-foot")
         wire("lengths", draw_lengths, [problem, facts, plot])
     with section("places"):
         problem = message("places")
         facts = static_block(_PLACES, "atlas.positionPlaces(element, props, watch)", "position-places-facts")
         plot = PlotlyView(label_key="positions.places.title", elem_id="position-places-plot", css_class="plot-places")
-        static_block(_foot("places"), "atlas.applyText(element)", "position-places-foot")
+        static_block(_foot("places", caption=_CAPTION), "atlas.applyText(element)", "position-places-foot")
         wire("places", draw_places, [problem, facts, plot])
     with section("head"):
         problem = message("head")

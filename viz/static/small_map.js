@@ -9,7 +9,7 @@
   const FONT = 12; // px
   const NEED = 15; // px that a line of text needs; narrower rows and columns have no names
   const SLANTED = 18; // px that a name at 45 degrees needs
-  const [ROOM, TALL, GAP, MOST] = [84, 300, 6, 34]; // px: longest name, tallest map, between name and map, one cell
+  const [ROOM, TALL, GAP, MOST] = [84, 380, 6, 40]; // px: longest name, tallest map, between name and map, one cell
   const cut = (context, text, room) => {
     if (context.measureText(text).width <= room) return text;
     const letters = [...text];

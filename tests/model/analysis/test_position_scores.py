@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from model.analysis.position_scores import REACH, by_offset, overlap, position_scores
+from model.analysis.position_scores import REACH, by_offset, clearest_head, overlap, position_scores
 from model.errors import InvalidSettingError
 from model.loading import load_translator
 from model.tokenizer import Tokenizer
@@ -186,3 +186,22 @@ def test_a_marian_checkpoint_in_both_stacks(tmp_path) -> None:
             np.testing.assert_allclose(found.weights.sum(axis=1), 1, atol=1e-5)
     with pytest.raises(InvalidSettingError):
         position_scores(translator, translation, "decoder_self", 0, 2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_clearest_head_is_found_among_all_and_in_a_layer(model: Transformer, tiny_tokenizer: Tokenizer, kind: str) -> None:
+    translator = Translator(model, tiny_tokenizer, "random")
+    translation = translator.force(TEXT, GIVEN)
+    trace = translator.trace(translation)
+    maps = trace.encoder_self_attention if kind == "encoder_self" else trace.decoder_self_attention
+    size = maps.shape[-1]
+    even = np.tril(np.ones((size, size))) if kind == "decoder_self" else np.ones((size, size))
+    even /= even.sum(axis=1, keepdims=True)
+    found = {}
+    for layer, head in np.ndindex(maps.shape[:2]):
+        alone = position_scores(translator, translation, kind, layer, head).weights
+        found[layer, head] = sum(np.minimum(maps[layer, head], part).sum() / size * sign for part, sign in ((alone, 1), (even, -1)))
+    assert clearest_head(translator, translation, kind, maps) == max(found, key=found.get)
+    for layer in range(len(maps)):
+        own = {place: value for place, value in found.items() if place[0] == layer}
+        assert clearest_head(translator, translation, kind, maps, layer) == max(own, key=own.get)

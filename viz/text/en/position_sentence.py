@@ -19,7 +19,7 @@ TEXT: dict[str, str] = {
     "positions.lengths.embedding": "word as trained",
     "positions.lengths.scaled": "word × √d_model",
     "positions.lengths.position": "position",
-    "positions.lengths.said": "On average a word's vector is {embedding} long and a position's {position}, which is √({d_model}/2) at every place: {before} times the word. "
+    "positions.lengths.said": "On average a token's vector is {embedding} long and a position's {position}: {before} times the word, and √({d_model}/2) at every place. "
     "Multiplied by √d_model = {factor}, the word is {scaled} long: {after} times the position.",
     "positions.lengths.scales": "This model multiplies (filled dots), so the word is not drowned.",
     "positions.lengths.plain": "This model does not multiply (filled dots); its words were trained to be heard as they are.",

@@ -19,7 +19,7 @@ TEXT: dict[str, str] = {
     "positions.lengths.embedding": "训练得到的词",
     "positions.lengths.scaled": "词 × √d_model",
     "positions.lengths.position": "位置",
-    "positions.lengths.said": "平均下来，词向量长 {embedding}，位置向量长 {position}（在每个位置都是 √({d_model}/2)），是词的 {before} 倍。"
+    "positions.lengths.said": "平均下来，词元的向量长 {embedding}，位置的向量长 {position}，是词的 {before} 倍，在每个位置都是 √({d_model}/2)。"
     "乘以 √d_model = {factor} 以后，词长 {scaled}，是位置的 {after} 倍。",
     "positions.lengths.scales": "这个模型乘了这个系数（实心点），所以词不会被淹没。",
     "positions.lengths.plain": "这个模型没有乘（实心点）；它的词嵌入在训练中已经有了足够的长度。",
