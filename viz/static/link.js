@@ -11,7 +11,9 @@
   const MAX_QUERY = 6000; // bytes of address that servers and proxies take without complaint
   const NAMES = ["tab", "text", "model", "target", "beam", "given", "kind", "layer", "head", "rows", "units", "specials", "colour", "row", "column",
     ...["order", "rising", "kinds", "roles", "basis"], // of the Heads tab (heads.js, which knows the measures and roles there are)
-    ...["step", "depth", "without", "guess"]]; // of Step by step (steps.js)
+    ...["step", "depth", "without", "guess"], // of Step by step (steps.js)
+    ...["side", "places", "seed", "wordorder"], // of Positions in the sentence (position_sentence.js, word_order.js)
+    ...["config", "own", "block", "fold"]]; // of Machine (machine.js)
 
   /* ---- reading ---- */
   const one = (...allowed) => (value) => (allowed.includes(value) ? value : undefined);
@@ -38,11 +40,23 @@
     kinds: (value) => (/^[a-z_,]{1,60}$/.test(value) ? value.split(",") : undefined),
     roles: (value) => (/^[a-z_,]{1,200}$/.test(value) ? value.split(",") : undefined),
     basis: one("profile"),
+    side: one("read"),
+    places: (value) => (/^\d{1,3},\d{1,3}$/.test(value) ? value.split(",").map(Number) : undefined),
+    seed: number,
+    wordorder: (value) => (/^\d{1,2}(,\d{1,2}){1,63}$/.test(value) ? value.split(",").map(Number) : undefined),
     step: number,
     depth: one("numbers", "formula"),
     without: one("score_scale", "embedding_scale", "causal_mask", "positions"),
     guess: one("1"),
+    config: one("base", "big", "own"),
+    own: (value) => (/^(\d{1,7}\.){6}(post|pre)\.(all|none)$/.test(value) ? atlas.ownSizes(value) : undefined),
+    block: (value) => (/^[a-z_]{1,20}(\.\d{1,3})?(\.[a-z_]{1,20})?$/.test(value) ? value : undefined),
+    fold: one("one"),
   };
+
+  /* "512.8.6.6.2048.37000.post.all" as sizes of the Machine tab's form. */
+  atlas.OWN = ["d_model", "num_heads", "num_encoder_layers", "num_decoder_layers", "d_ff", "vocab_size", "norm", "tied"];
+  atlas.ownSizes = (value) => Object.fromEntries(value.split(".").map((part, at) => [atlas.OWN[at], at < 6 ? Number(part) : part]));
 
   /* What could not be used: [name, value]; the share block says so (share.js). */
   const leftOut = [];
@@ -163,6 +177,25 @@
     const {wish, depth, without, guess} = state.steps;
     return {step: wish ?? undefined, depth: depth === "story" ? undefined : depth, without: without || undefined, guess: guess ? "1" : undefined};
   };
+  const ofMachine = () => {
+    const {config, own, block, fold} = state.machine;
+    const sizes = own && atlas.OWN.map((name) => own[name]);
+    return {
+      config: config === "loaded" ? undefined : config,
+      own: config === "own" && sizes?.every((size) => size !== null) ? sizes.join(".") : undefined,
+      block: block ?? undefined,
+      fold: fold === "each" ? undefined : fold,
+    };
+  };
+  const ofPositions = () => {
+    const {position_sentence: {side, places}, word_order: {seed, order}} = state;
+    return {
+      side: side === "source" ? undefined : side,
+      places: places?.join(",") ?? undefined,
+      seed: seed === 1 ? undefined : seed,
+      wordorder: order?.join(",") ?? undefined,
+    };
+  };
   const values = () => {
     const sentence = box("sentence")?.value ?? "";
     const given = state.forced ? box("given")?.value ?? "" : "";
@@ -179,7 +212,9 @@
       colour: state.colour === "linear" ? undefined : state.colour,
       ...pinned(),
       ...ofHeads(),
+      ...ofPositions(),
       ...ofSteps(),
+      ...ofMachine(),
     };
     /* Layer, head and names of rows go together: as the page chooses them by itself, or all told. */
     const {layer, head, rows} = atlas.opened();
@@ -226,7 +261,8 @@
 
   /* ---- after all parts are there ---- */
   atlas.followLinks = () => {
-    onChange(["tab", "model", "target", "beam_size", "kind", "layer", "head", "rows", "units", "specials", "colour", "heads", "steps"], soon);
+    onChange(["tab", "model", "target", "beam_size", "kind", "layer", "head", "rows", "units", "specials", "colour", "heads", "steps", "machine",
+      "position_sentence", "word_order"], soon);
     const check = () => {
       checkRun(atlas.result());
       checkPin();
