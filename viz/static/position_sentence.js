@@ -13,7 +13,7 @@
   const caption = (element, text) => atlas.fill(sectionOf(element)?.querySelector("[data-caption]"), text);
   const same = (one, other) => JSON.stringify(one ?? null) === JSON.stringify(other ?? null);
 
-  /* What the sections share: asks when `key()` has changed, shows each answer, and steps back while the answer is another sentence's. */
+  /* What the sections share: asks when `key()` has changed (null: not yet), shows each answer, and steps back while the answer is another sentence's. */
   const follow = (element, props, watch, name, key, show) => {
     let facts = null;
     const current = () => Boolean(facts) && same(facts.request, atlas.result()?.request);
@@ -32,7 +32,8 @@
     atlas.onResult(again);
     const look = atlas.positions.whenSeen(element, `position_${name}`, () => {
       const request = atlas.result()?.request;
-      return request ? JSON.stringify([request, state.lang, ...key()]) : null;
+      const own = key();
+      return request && own ? JSON.stringify([request, state.lang, ...own]) : null;
     });
     atlas.applyText(element);
     take();
@@ -143,7 +144,7 @@
     };
     const show = (facts, current) => {
       /* Places are those of one sentence: of another they mean nothing. */
-      const request = atlas.positionParts.settled();
+      const request = settled();
       if (origin !== null && !same(origin, request)) state.position_sentence = {...state.position_sentence, places: null};
       if (request) origin = request;
       if (current) chosen = facts.places;
@@ -160,7 +161,7 @@
       };
       caption(element, say(facts.same ? "positions.places.said.same" : "positions.places.said.other", numbers));
     };
-    const look = follow(element, props, watch, "places", () => [state.position_sentence.places], show);
+    const look = follow(element, props, watch, "places", () => settled() && [state.position_sentence.places], show);
     onChange(["position_sentence"], look);
   };
 

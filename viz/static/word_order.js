@@ -135,13 +135,14 @@
     return cells;
   };
 
+  let shown = null; // the answer that stands on the page, of its own sentence
+  atlas.wordOrderShown = () => shown;
   atlas.wordOrder = (element, props, watch) => {
     const find = (name) => element.querySelector(`[data-${name}]`);
     const row = wordRow(find("words"), (order) => change({order: [...order]}));
     const cells = grid(find("grid"));
     const [seed, back] = [find("seed"), find("back")];
     let origin = null;
-    let shown = null;
 
     const fill = (facts) => {
       const labels = pieces();
@@ -184,7 +185,7 @@
       Object.values(cells).forEach(({title, name}) => atlas.fill(title, name()));
       if (shown) fill(shown);
     };
-    const look = follow(element, props, watch, "order", () => [
+    const look = follow(element, props, watch, "order", () => settled() && [
       state.word_order, state.kind === "encoder_self" ? [state.layer, state.head] : null,
     ], show);
 
