@@ -133,6 +133,44 @@ atlas.heatmap = (() => {
     return {data, layout};
   };
 
+  /* ---- names, measured: what Plotly's automargin would find out by drawing everything, measuring it, and drawing it once more ---- */
+  const AIR = 13; // px between the name of a row and its cells, and before it
+  const pen = document.createElement("canvas").getContext("2d");
+  const entities = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&#36;": "$"};
+  const measured = new Map(); // by font and name
+  const widthOf = (font, name) => {
+    const key = `${font} ${name}`;
+    if (!measured.has(key)) {
+      if (measured.size > 4000) measured.clear();
+      pen.font = font;
+      measured.set(key, pen.measureText(name.replace(/&(amp|lt|gt|#36);/g, (entity) => entities[entity])).width);
+    }
+    return measured.get(key);
+  };
+  const widths = (axis, {font}) => axis.ticktext.map((name) => widthOf(`${axis.tickfont.size}px ${font.family}`, name));
+  /* Names of columns, of these widths, stand upright where two of them would touch. */
+  const touch = (wide, {tickvals}, pitch) => (
+    wide.some((width, i) => i && (width + wide[i - 1]) / 2 + 2 > pitch * (tickvals[i] - tickvals[i - 1]))
+  );
+  /* Margins and angle of a figure that has got its width, as Plotly's paths; `seen`: the range of columns in sight. Margins are those of
+   * the whole map, so that nothing moves when one looks closer. */
+  const fit = (layout, seen) => {
+    const {xaxis2, yaxis2, meta} = layout;
+    const room = meta.room ??= {...layout.margin};
+    const [across, down] = [widths(xaxis2, layout), widths(yaxis2, layout)];
+    const l = Math.max(room.l, Math.ceil(most(down)) + AIR);
+    const pitch = (count) => (layout.width - l - room.r) / count;
+    const columns = meta.keys.length;
+    const upright = touch(across, xaxis2, pitch(columns));
+    const over = upright ? 0 : Math.ceil((across.at(-1) - pitch(columns)) / 2) + 4; // of the last name, beyond the last cell
+    return {
+      "margin.l": l, "margin.r": Math.max(room.r, over), "margin.t": room.t + (upright ? Math.ceil(most(across)) : 0),
+      "margin.autoexpand": false, "title.automargin": false, "xaxis2.automargin": false, "yaxis2.automargin": false,
+      "xaxis2.title.standoff": undefined, "yaxis2.title.standoff": undefined, // Plotly would measure all names to place no title
+      "xaxis2.tickangle": touch(across, xaxis2, pitch(seen ? seen[1] - seen[0] : columns)) ? -90 : 0,
+    };
+  };
+
   /* The map as sentences for people who cannot see it: for every row the column with the largest weight (map_in_words). */
   const TOLD = 40; // of a long map, only so many rows
   const inWords = ({rows, columns, z, masked}) => {
@@ -145,5 +183,5 @@ atlas.heatmap = (() => {
     if (rows.length > TOLD) lines.push(say("alt.map.more", {count: rows.length - TOLD}));
     return say("alt.map", {rows: rows.length, columns: columns.length, lines: lines.join(state.lang === "zh" ? "" : " ")});
   };
-  return {figure, inWords};
+  return {figure, fit, inWords};
 })();

@@ -22,23 +22,24 @@
       const [start, stop] = [Math.min(...ends), Math.max(...ends)];
       return stop - start > 0.5 ? [axis._offset + start, stop - start] : null;
     };
-    /* How far the names of columns reach above the cells; measured once per drawing. */
-    let names = 0;
+    /* How far the names of columns reach above the cells; measured once per drawing, when a column is lit. */
+    let names = null;
+    const forget = () => (names = null);
     const measure = () => {
       const edge = plot.getBoundingClientRect().top + plot._fullLayout.yaxis._offset;
       const tops = Array.from(plot.querySelectorAll(".x2tick text"), (node) => node.getBoundingClientRect().top);
-      names = tops.length ? Math.max(0, edge - Math.min(...tops) + 2) : 0;
+      return tops.length ? Math.max(0, edge - Math.min(...tops) + 2) : 0;
     };
     const light = ({row, column}, pinned) => {
       const {xaxis, yaxis, _size: margins} = plot._fullLayout || {};
       const rowSpan = !xaxis || row === null ? null : span(yaxis, row);
       const columnSpan = !xaxis || column === null ? null : span(xaxis, column);
       put(across, rowSpan && [2, rowSpan[0], margins.l + xaxis._length - 2, rowSpan[1]]);
-      const labels = columnSpan ? names : 0;
+      const labels = columnSpan ? (names ??= measure()) : 0;
       put(down, columnSpan && [columnSpan[0], yaxis._offset - labels, columnSpan[1], yaxis._length + labels]);
       host.classList.toggle("pinned", pinned);
     };
-    return {light, measure};
+    return {light, forget};
   };
 
   /* Arrow keys move a cell; it is said, politely, and brought into sight of a frame that scrolls. */
@@ -107,6 +108,7 @@
         wanted = atlas.maps.view();
         return wanted && atlas.heatmap.figure(wanted, props.value);
       },
+      fit: atlas.heatmap.fit,
       words: () => atlas.heatmap.inWords(wanted),
       name: () => `${say("map.label")}. ${say("map.keys")}`,
       drawn: () => {
@@ -114,7 +116,7 @@
         frame.removeAttribute("aria-busy");
         const chosen = Object.fromEntries(["lang", ...CHOICES].map((name) => [name, state[name]]));
         atlas.shown.map = {request: atlas.maps.current().request, ...chosen};
-        over.measure();
+        over.forget();
         lights();
       },
       cell: (event, where) => {

@@ -21,11 +21,12 @@
     keys.forEach((key) => (node = node[key] ??= {}));
     node[last] = value;
   };
-  const themed = (layout, dark) => {
-    const paths = layout.meta?.theme?.[dark ? "dark" : "light"] || {};
+  const getPath = (target, path) => path.split(".").reduce((node, key) => node?.[key], target);
+  const patched = (layout, paths) => {
     for (const [path, value] of Object.entries(paths)) setPath(layout, path, value);
     return layout;
   };
+  const themed = (layout, dark) => patched(layout, layout.meta?.theme?.[dark ? "dark" : "light"] || {});
 
   const config = {displaylogo: false, responsive: false, showTips: false, doubleClick: false, displayModeBar: false};
   /* On a touch screen a finger on the map has to scroll the page, not draw a zoom box. */
@@ -34,8 +35,10 @@
   /* element: holds .plot-frame > .plot and a figcaption.
    * figure(): a new {data, layout} for every drawing (Plotly keeps and changes what it is given), or null to leave what there is.
    * words(): the picture in words. name(): what it is called. cell(event name, {row, column, trace}): click, hover; unhover with nothing.
-   * drawn(): after every drawing and zoom. */
-  atlas.plot = (element, {figure, words, name, cell = () => {}, drawn = () => {}}) => {
+   * drawn(): after every drawing and zoom.
+   * fit(layout, range of its x axis that will be seen): margins and angles of a layout whose width and height are set, as a patch with
+   * Plotly's paths, so that Plotly need not measure names and then draw everything a second time. */
+  atlas.plot = (element, {figure, words, name, cell = () => {}, drawn = () => {}, fit = () => ({})}) => {
     const frame = element.querySelector(".plot-frame");
     const plot = element.querySelector(".plot");
     const caption = element.querySelector("figcaption");
@@ -51,8 +54,11 @@
       const {min_width = 0, min_height = 0, max_width = Infinity} = layout.meta || {};
       const height = Math.max(reserved, min_height);
       const stretch = min_height ? height / min_height : 1;
-      return {width: Math.max(min_width, Math.min(frame.clientWidth, 1.5 * max_width * stretch)), height};
+      return {width: Math.max(min_width, Math.min(width(), 1.5 * max_width * stretch)), height};
     };
+    /* Asked of the browser once, then told by it: asking costs a layout of the whole page, in the midst of its changes. */
+    let known = null;
+    const width = () => (known ??= frame.clientWidth);
 
     /* Events carry integers only; Python checks them again. */
     const place = (event) => {
@@ -68,7 +74,17 @@
       plot.on("plotly_click", (event) => cell("click", place(event)));
       plot.on("plotly_hover", (event) => cell("hover", place(event)));
       plot.on("plotly_unhover", () => cell("unhover"));
-      plot.on("plotly_relayout", drawn);
+      plot.on("plotly_relayout", () => {
+        const patch = refit();
+        if (Object.keys(patch).length) window.Plotly.relayout(plot, patch); // and is back here
+        else drawn();
+      });
+    };
+    /* What has to change of margins and angles when this has: zoomed in there is more room for a name. */
+    const refit = (changed = {}) => {
+      const layout = {...plot.layout, ...changed};
+      const wanted = Object.entries(fit(layout, plot._fullLayout.xaxis?.range));
+      return Object.fromEntries(wanted.filter(([path, value]) => getPath(layout, path) !== value));
     };
 
     /* Plotly names its own gradients and clip paths by the page's whole address, as the page has a <base>; but that address changes with
@@ -91,6 +107,8 @@
       const axes = Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key) && layout[key].range);
       home = Object.fromEntries(axes.map((key) => [`${key}.range`, [...layout[key].range]]));
       Object.assign(themed(layout, atlas.isDark()), size(layout), {autosize: false}, coarse.matches ? {dragmode: false} : {});
+      const zoomed = plot.layout?.uirevision === layout.uirevision ? plot._fullLayout?.xaxis?.range : null; // Plotly keeps the zoom then
+      patched(layout, fit(layout, zoomed || layout.xaxis?.range));
       await Plotly.react(plot, data, layout, config);
       pointWithin();
       plot.dataset.drawn = String(Number(plot.dataset.drawn || 0) + 1);
@@ -102,7 +120,7 @@
     };
     /* Any number of wishes while one drawing is under way are one more drawing. */
     const draw = () => {
-      dirty = !frame.clientWidth;
+      dirty = !width();
       if (dirty || waiting) return;
       waiting = true;
       drawing = drawing.then(whenPlotly).then(put).catch((error) => {
@@ -113,13 +131,19 @@
     };
 
     const resize = atlas.debounce(60, () => {
-      if (!frame.clientWidth) return;
+      if (!width()) return;
       const layout = plot._fullLayout;
       if (!layout || dirty) return draw();
       const wanted = size(plot.layout || {});
-      if (Math.abs(layout.width - wanted.width) > 1 || Math.abs(layout.height - wanted.height) > 1) window.Plotly.relayout(plot, wanted);
+      const other = Math.abs(layout.width - wanted.width) > 1 || Math.abs(layout.height - wanted.height) > 1;
+      if (other) window.Plotly.relayout(plot, {...wanted, ...refit(wanted)});
     });
-    const observer = new ResizeObserver(resize);
+    let outer = 0;
+    const observer = new ResizeObserver(([{contentRect}]) => { // tells of another height, too
+      if (contentRect.width !== outer) known = frame.clientWidth;
+      outer = contentRect.width;
+      resize();
+    });
     observer.observe(frame);
 
     const stop = [atlas.onChange(["lang"], draw), atlas.onTheme(draw), () => observer.disconnect()];

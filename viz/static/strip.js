@@ -62,10 +62,10 @@
     });
 
     let drawn = "";
+    let width = element.clientWidth; // told by the browser below: asking, amid changes, costs a layout of the whole page
     const pitchFor = (heads, width) => Math.max(LEAST, Math.min(MOST, Math.floor((width - GUTTER) / heads)));
     const show = () => {
       const size = atlas.maps.size(state.kind);
-      const width = element.clientWidth;
       element.classList.toggle("empty", !size.layers);
       element.dataset.kind = state.kind;
       title.textContent = say("heads.strip.title", size);
@@ -84,7 +84,10 @@
     onChange(["lang", "kind"], show);
     onChange(["layer", "head"], tell);
     atlas.maps.onMaps(show);
-    new ResizeObserver(() => drawn !== `${state.kind} ${element.clientWidth}` && element.clientWidth && show()).observe(element);
+    new ResizeObserver(() => {
+      width = element.clientWidth;
+      if (width && drawn !== `${state.kind} ${width}`) show();
+    }).observe(element);
     show();
   };
 })();

@@ -159,10 +159,13 @@
     /* ---- ribbons ---- */
     /* Where everything is. Asked of the browser only when words have moved: an answer costs a layout of the whole page. */
     let room = null; // {width: of the frame, stage, height}
+    let measuredAt = "";
+    const sizes = () => [frame, stage, keys.host, queries.host, svg].map((node) => `${node.clientWidth} ${node.clientHeight}`).join();
     const measure = () => {
       const {clientWidth: width} = frame;
       room = width ? {width, stage: stage.offsetWidth, height: svg.clientHeight} : null; // none in a tab that is not open
       if (room) [keys, queries].forEach((line) => line.measure());
+      measuredAt = sizes();
     };
     const draw = () => {
       if (!view || !room) return;
@@ -217,17 +220,24 @@
       if (pinned) parts.push(say("words.pinned"));
       fill(said, parts.join(state.lang === "zh" ? "" : " "));
     };
-    const showFocus = () => {
-      if (!view) return;
-      const {row, column, pinned} = atlas.focus.get();
+    /* Of what is in focus, all that stands on the words; what is between them, and where they are, is asked for when this is done. */
+    const paintWords = () => {
+      const {row, column} = atlas.focus.get();
       const lit = row !== null || column !== null;
-      const own = ribbons.showOwn(row, column);
       root.classList.toggle("lit", lit);
       const held = atlas.focus.pinned();
       paint(keys, column, held.column, (j) => (row !== null ? at(row, j) : lit ? null : facts.mean[j]), (j) => row !== null && isMasked(row, j), lit);
       paint(queries, row, held.row, (i) => (column === null ? null : at(i, column)), (i) => column !== null && isMasked(i, column), lit);
-      tell({row, column, pinned}, own);
-      if (!pointing && lit) [queries.places[row], keys.places[column]].forEach(inSight);
+    };
+    const paintRibbons = () => {
+      const {row, column, pinned} = atlas.focus.get();
+      tell({row, column, pinned}, ribbons.showOwn(row, column));
+      if (!pointing && (row !== null || column !== null)) [queries.places[row], keys.places[column]].forEach(inSight);
+    };
+    const showFocus = () => {
+      if (!view) return;
+      paintWords();
+      paintRibbons();
     };
 
     /* ---- another map ---- */
@@ -242,14 +252,19 @@
       root.dataset.kind = view.kind;
       const fresh = fillLines();
       stage.style.setProperty("--groups", String(Math.max(keys.host.childElementCount, queries.host.childElementCount)));
-      if (fresh) measure();
-      draw();
-      if (fresh) frame.scrollLeft = keys.backwards() && queries.backwards() ? stage.offsetWidth : 0;
-      showFocus();
       clearTimeout(naming);
-      root.classList.toggle("many", keys.nodes.length + queries.nodes.length > 2 * MANY);
-      if (root.classList.contains("many")) naming = setTimeout(name, 100); // long lists can wait for the picture
+      const many = keys.nodes.length + queries.nodes.length > 2 * MANY;
+      root.classList.toggle("many", many);
+      if (many) naming = setTimeout(name, 100); // long lists can wait for the picture
       else name();
+      paintWords();
+      /* All words are as they will be: measured any earlier, they would be laid out twice. */
+      if (fresh) {
+        measure();
+        frame.scrollLeft = room && keys.backwards() && queries.backwards() ? room.stage : 0;
+      }
+      draw();
+      paintRibbons();
     };
 
     /* ---- pointer and keys ---- */
@@ -326,11 +341,8 @@
     };
 
     /* Fonts that arrive, a page that changes its width, a tab that opens: the words have moved. */
-    let size = "";
     const resized = new ResizeObserver(() => {
-      const now = [frame, stage, keys.host, queries.host, svg].map((node) => `${node.clientWidth} ${node.clientHeight}`).join();
-      if (now === size) return;
-      size = now;
+      if (sizes() === measuredAt) return;
       measure();
       draw();
       showFocus();
