@@ -13,7 +13,8 @@
     ...["order", "rising", "kinds", "roles", "basis"], // of the Heads tab (heads.js, which knows the measures and roles there are)
     ...["step", "depth", "without", "guess"], // of Step by step (steps.js)
     ...["side", "places", "seed", "wordorder"], // of Positions in the sentence (position_sentence.js, word_order.js)
-    ...["config", "own", "block", "fold"]]; // of Machine (machine.js)
+    ...["config", "own", "block", "fold"], // of Machine (machine.js)
+    ...["second", "norm_layers"]]; // of the experiments there (machine_lab.js)
 
   /* ---- reading ---- */
   const one = (...allowed) => (value) => (allowed.includes(value) ? value : undefined);
@@ -52,6 +53,8 @@
     own: (value) => (/^(\d{1,7}\.){6}(post|pre)\.(all|none)$/.test(value) ? atlas.ownSizes(value) : undefined),
     block: (value) => (/^[a-z_]{1,20}(\.\d{1,3})?(\.[a-z_]{1,20})?$/.test(value) ? value : undefined),
     fold: one("one"),
+    second: (value) => (value.length <= 400 ? value : undefined), // MAX_SECOND of viz/panels/lab_values.py
+    norm_layers: (value) => (number(value) >= 1 && number(value) <= 18 ? number(value) : undefined), // MAX_DEPTH of the gradients by norm
   };
 
   /* "512.8.6.6.2048.37000.post.all" as sizes of the Machine tab's form. */
@@ -187,6 +190,7 @@
       fold: fold === "each" ? undefined : fold,
     };
   };
+  const ofLab = () => ({second: state.lab.own || undefined, norm_layers: state.lab.depth ?? undefined});
   const ofPositions = () => {
     const {position_sentence: {side, places}, word_order: {seed, order}} = state;
     return {
@@ -215,6 +219,7 @@
       ...ofPositions(),
       ...ofSteps(),
       ...ofMachine(),
+      ...ofLab(),
     };
     /* Layer, head and names of rows go together: as the page chooses them by itself, or all told. */
     const {layer, head, rows} = atlas.opened();
@@ -234,7 +239,7 @@
     const found = values();
     const whole = fill(new URLSearchParams(others), NAMES, found);
     if (whole.toString().length <= MAX_QUERY) return {query: whole.toString(), complete: true};
-    const short = {...found, text: undefined, given: undefined, row: undefined, column: undefined};
+    const short = {...found, text: undefined, given: undefined, second: undefined, row: undefined, column: undefined};
     return {query: fill(new URLSearchParams(others), NAMES, short).toString(), complete: false};
   };
   const write = () => {
@@ -262,7 +267,7 @@
   /* ---- after all parts are there ---- */
   atlas.followLinks = () => {
     onChange(["tab", "model", "target", "beam_size", "kind", "layer", "head", "rows", "units", "specials", "colour", "heads", "steps", "machine",
-      "position_sentence", "word_order"], soon);
+      "lab", "position_sentence", "word_order"], soon);
     const check = () => {
       checkRun(atlas.result());
       checkPin();

@@ -71,7 +71,7 @@
         total(({here}) => here), total(({far}) => far)];
       sum.className = "sum";
       fillTable(find(element, "memory"), header, [
-        ...lines.map(({kind, layers, here, far}) => [name(kind), String(layers), bytes(here), bytes(layers * here), bytes(layers * far)]), sum,
+        ...lines.map(({kind, layers, here, far}) => [name(kind), String(layers), ...[here, layers * here, layers * far].map(bytes)]), sum,
       ]);
     });
     atlas.applyText(element);
