@@ -33,6 +33,7 @@ from viz.figures.machine_lab import (
 )
 from viz.panels.choice import KINDS, as_mapping, language_of, one_of, whole_number
 from viz.panels.map_view import label_texts
+from viz.panels.position_choice import NoWeightsError
 from viz.runs import Request, Run, RunCache
 from viz.text import say
 
@@ -46,15 +47,6 @@ MAX_SECOND = 400  # characters
 MAX_KEY = 100  # characters
 WIDTHS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 MIN_KEYS = 2
-
-
-class NoWeightsError(AtlasError):
-    """What answers here has no weights to compute with: a stand-in of a test, or a remote model."""
-
-    code = "no_weights"
-
-    def __init__(self) -> None:
-        super().__init__("This model has no weights here, so there is nothing to compute with.")
 
 
 class MasksTooLongError(AtlasError):
@@ -282,7 +274,7 @@ def counts(runs: RunCache, shown: object, store: object) -> tuple[dict[str, Any]
      "bytes": {kind: {"layers", "heads", "here": bytes of a layer for this sentence, "far": for max_len on both sides}}}, figure.
     """
     asked = Asked.of(runs, store, "counts")
-    config, run = asked.config, asked.run(runs, shown)
+    config, run = weights_of(runs.translator_of(asked.name)).config, asked.run(runs, shown)
     kind = one_of("kind", asked.store.get("kind", "cross"), KINDS)
     src_len, tgt_len = len(run.translation.src_ids), len(run.translation.tgt_ids)
     queries, keys = (src_len if kind == "encoder_self" else tgt_len), (tgt_len if kind == "decoder_self" else src_len)

@@ -92,7 +92,7 @@
       if (!plain) return table.replaceChildren();
       const mean = (numbers) => numbers.reduce((a, b) => a + b, 0) / numbers.length;
       const picks = [[say("lab.scale.mean", {layer, count: heads}), mean]];
-      if (head !== null) picks.unshift([say("lab.scale.head", {layer, head}), (numbers) => numbers[head]]);
+      if (head !== null) picks.unshift([`L${layer} H${head}`, (numbers) => numbers[head]]);
       const header = ["", ...picks.flatMap(([name]) => ["plain", "divided"].map((side) => `${name}: ${say(`lab.scale.${side}`)}`))];
       fillTable(table, header, MEASURES.map((measure) => [
         {text: say(`lab.scale.${measure}`), head: true},

@@ -7,7 +7,6 @@ TEXT: dict[str, str] = {
     "lab.old": "of an earlier sentence or choice",
     "lab.working": "computing …",
     "lab.waits": "Translate a sentence, and it appears here.",
-    "error.no_weights": "This model has no weights here, so there is nothing to compute with.",
     "error.masks_too_long": "Masks are drawn for up to {limit} tokens; here are {num_tokens}. A shorter sentence shows the same.",
     # masks
     "lab.masks.short": "Masks",
@@ -103,7 +102,6 @@ TEXT: dict[str, str] = {
     "lab.scale.slope": "1 − Σ w²: how far softmax still answers to its scores",
     "lab.scale.width": "d_k, the width of a head",
     "lab.scale.table": "The chosen head with and without the division",
-    "lab.scale.head": "L{layer} H{head}",
     "lab.scale.mean": "L{layer}, mean of {count} heads",
     "lab.scale.note": "A trained head has found its own spread, so its scores need not have variance 1. Nothing below the head is changed: "
     "its softmax alone is computed both ways. Step by step takes the division away everywhere.",

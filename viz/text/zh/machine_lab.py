@@ -7,7 +7,6 @@ TEXT: dict[str, str] = {
     "lab.old": "属于之前的句子或选择",
     "lab.working": "正在计算……",
     "lab.waits": "翻译一句话，这里就会显示。",
-    "error.no_weights": "这个模型在这里没有权重，没有什么可算的。",
     "error.masks_too_long": "掩码最多画 {limit} 个词元，这里有 {num_tokens} 个。短一些的句子看到的是同样的规律。",
     # masks
     "lab.masks.short": "掩码",
@@ -94,7 +93,6 @@ TEXT: dict[str, str] = {
     "lab.scale.slope": "1 − Σ w²：softmax 还能在多大程度上随分数变化",
     "lab.scale.width": "d_k，每个头的宽度",
     "lab.scale.table": "所选的头，除与不除",
-    "lab.scale.head": "L{layer} H{head}",
     "lab.scale.mean": "L{layer}，{count} 个头的平均",
     "lab.scale.note": "训练过的头有自己的分布，分数的方差不一定是 1。头以下的计算都不变，只把它的 softmax 用两种方式各算一次。“逐步计算”里可以把所有层的除法都去掉。",
     "lab.scale.alt": "随机向量的四项测量，随头的宽度变化。宽度 {width} 时，最大的权重平均为：不除 {plain}，除 {divided}。",
