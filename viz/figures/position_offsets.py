@@ -104,7 +104,7 @@ def position_offsets(
         marker={"color": color, "line": {"width": 0}},
         hovertemplate=f"{at}{texts.real} <b>%{{y:.4f}}</b><extra></extra>",
     )
-    ticks = [int(offset) for offset in offsets if len(offsets) <= 12 or offset % 4 == 0]
+    ticks = [int(offset) for offset in offsets if len(offsets) <= 12 or offset % 8 == 0]
     top = max(float(np.nanmax(real, initial=0)), float(np.nanmax(alone, initial=0)), 1e-6)
     low, high = float(lowest.min()), float(highest.max())
     pad = 0.06 * max(high - low, 1e-6)

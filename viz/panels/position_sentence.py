@@ -253,18 +253,20 @@ _ORDER = """
 </div>
 <div class="word-row movable" role="group" data-t-label="positions.order.words" data-words></div>
 <p class="faint word-help" data-t="positions.order.help"></p>
+<div class="order-working"><div class="progress"></div></div>
 <div class="order-grid" data-grid></div>
 <div class="map-foot"><p class="caption" data-caption></p></div>
 <p class="order-verdict" aria-live="polite" data-verdict></p>
 """
 
 
-def _foot(name: str, formula: str = "", caption: str = "") -> str:
+def _foot(name: str, formula: str = "", line: str = "") -> str:
     more = f'<details><summary data-t="more.open"></summary><p data-t="positions.{name}.more"></p>{formula}</details>'
-    return f'<div class="map-foot">{caption}{more}</div>'
+    return f'<div class="map-foot">{line}{more}</div>'
 
 
 _CAPTION = '<p class="caption" data-caption></p>'
+_CAVEAT = '<p class="caveat" data-t="caveat"></p>'
 
 
 _LENGTHS_FORMULA = '<p class="formula"><i>x</i> = √<i>d</i><sub>model</sub> · <i>E</i>[token] + PE(<i>pos</i>)</p>'
@@ -302,17 +304,17 @@ def build(runs: RunCache, bridge: gr.HTML, result: gr.HTML) -> None:
         problem = message("places")
         facts = static_block(_PLACES, "atlas.positionPlaces(element, props, watch)", "position-places-facts")
         plot = PlotlyView(label_key="positions.places.title", elem_id="position-places-plot", css_class="plot-places")
-        static_block(_foot("places", caption=_CAPTION), "atlas.applyText(element)", "position-places-foot")
+        static_block(_foot("places", line=_CAPTION), "atlas.applyText(element)", "position-places-foot")
         wire("places", draw_places, [problem, facts, plot])
     with section("head"):
         problem = message("head")
         facts = static_block(_HEAD, "atlas.positionHead(element, props, watch)", "position-head-facts")
         plot = PlotlyView(label_key="positions.head.title", elem_id="position-head-plot", css_class="plot-offsets")
         static_block(_HEAD_MAPS, "atlas.positionHeadMaps(element)", "position-head-maps")
-        static_block(_foot("head", _HEAD_FORMULA), "atlas.applyText(element)", "position-head-foot")
+        static_block(_foot("head", _HEAD_FORMULA, _CAVEAT), "atlas.applyText(element)", "position-head-foot")
         wire("head", draw_head, [problem, facts, plot])
     with section("order"):
         problem = message("order")
         facts = static_block(_ORDER, "atlas.wordOrder(element, props, watch)", "position-order-facts")
-        static_block(_foot("order"), "atlas.applyText(element)", "position-order-foot")
+        static_block(_foot("order", line=_CAVEAT), "atlas.applyText(element)", "position-order-foot")
         wire("order", draw_order, [problem, facts])

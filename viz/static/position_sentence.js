@@ -70,7 +70,8 @@
         embedding: two(embedding), scaled: two(long), position: two(position), factor: two(sqrt_d), d_model,
         before: two(position / embedding), after: two(long / position),
       };
-      caption(element, `${say("positions.lengths.said", numbers)} ${say(`positions.lengths.${scaled ? "scales" : "plain"}`, numbers)}`);
+      const parts = [say("positions.lengths.said", numbers), say(`positions.lengths.${scaled ? "scales" : "plain"}`)];
+      caption(element, parts.join(state.lang === "zh" ? "" : " "));
     };
     const look = follow(element, props, watch, "lengths", () => [state.position_sentence.side], show);
     onChange(["position_sentence"], look);
@@ -211,7 +212,8 @@
       };
       caption(element, say("positions.head.said", numbers));
       const line = sectionOf(element).querySelector("[data-overlap]");
-      atlas.fill(line, `${say("positions.head.overlap", numbers)}${facts.real ? "" : ` ${say("positions.head.long", numbers)}`}`);
+      const parts = [say("positions.head.overlap", numbers), ...(facts.real ? [] : [say("positions.head.long", numbers)])];
+      atlas.fill(line, parts.join(state.lang === "zh" ? "" : " "));
     };
     const key = () => (SELF.includes(state.kind) ? [state.kind, state.layer, state.head] : ["cross"]);
     let again = () => {};

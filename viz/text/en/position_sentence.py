@@ -79,8 +79,8 @@ TEXT: dict[str, str] = {
     "positions.order.changed": "another translation",
     "positions.order.verdict": "Each pair of words against itself in both orders, {name}: with positions a weight changes by up to {on}, without by up to {off}. "
     "Over all heads of the encoder: {most_on} ({at_on}) and {most_off} ({at_off}).",
-    "positions.order.said": "Encoder, {name}. Left with positions, right without: on the right the lower map is the upper one with its rows and columns moved, and nothing else.",
-    "positions.order.said.back": "Encoder, {name}. The moved words are back in the order as written: on the right the two maps are now the same, on the left they are not.",
+    "positions.order.said": "Encoder, {name}. Positions off: the map of the moved words is that of the words as written with its rows and columns moved, and nothing else. With positions it is another one.",
+    "positions.order.said.back": "Encoder, {name}. The moved words are back in the order as written. Positions off: the two maps are now the same. With positions they are not.",
     "positions.order.more": "Attention compares vectors in pairs and sums over all keys, and neither asks which came first. Without positions the encoder's states therefore move along with the words and are otherwise unchanged, to rounding. "
     "The decoder looks at them by way of a sum again, so the translation stays the same as well. The language prefix and the end token keep their places, and the pieces of a word stay together; they are moved as tokens, nothing is cut anew.",
     "error.no_weights": "This model's weights cannot be read, so there is nothing to compute here.",

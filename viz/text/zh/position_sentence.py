@@ -6,7 +6,7 @@ TEXT: dict[str, str] = {
     "positions.stage.embedding": "词嵌入",
     "positions.stage.input": "+ 位置",
     "positions.stage.layer": "第 {layer} 层",
-    "positions.stage.memory": "memory",
+    "positions.stage.memory": "编码器输出",
     "positions.map.spoken": "注意力图：{name}",
     "positions.map.rest": "指向一个格子，或按方向键。",
     # how long word and position are
@@ -79,8 +79,8 @@ TEXT: dict[str, str] = {
     "positions.order.changed": "译文变了",
     "positions.order.verdict": "两种顺序中，同一对词的权重相比，{name}：有位置编码时最多变 {on}，没有时最多变 {off}。"
     "编码器的所有头：{most_on}（{at_on}）和 {most_off}（{at_off}）。",
-    "positions.order.said": "编码器，{name}。左边有位置编码，右边没有：右下的图只是把右上的图的行和列移动了，别的什么也没变。",
-    "positions.order.said.back": "编码器，{name}。移动过的词已放回原来的顺序：右边的两张图现在相同，左边的不同。",
+    "positions.order.said": "编码器，{name}。没有位置编码：移动之后的图只是把原来顺序的图的行和列移动了，别的什么也没变。有位置编码时，它是另一张图。",
+    "positions.order.said.back": "编码器，{name}。移动过的词已放回原来的顺序。没有位置编码：两张图现在相同。有位置编码时不同。",
     "positions.order.more": "注意力把向量两两比较，再对所有键求和，这两步都不问谁先谁后。所以没有位置编码时，编码器的状态只是跟着词一起移动，除了舍入误差什么也不变。"
     "解码器看这些状态时又是求和，所以译文也不变。语言前缀和句末词元留在原处，一个词的各个片段保持在一起；移动的是词元，不重新切分。",
     "error.no_weights": "读不到这个模型的权重，这里没有可以计算的东西。",
