@@ -46,6 +46,8 @@ SCRIPTS = (
     "steps_formulas.js",
     "steps_questions.js",
     "steps_parts.js",
+    "steps_step.js",
+    "steps_attention.js",
     "steps_walk.js",
     "steps.js",
     "steps_controls.js",

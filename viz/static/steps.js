@@ -1,12 +1,12 @@
 /* The Step by step tab: one row of one head, computed before the visitor's eyes.
  *
- * Flow: the tab is open and the sentence, model, kind, layer, head, row or what is taken away has changed -> begin("steps") -> Python answers
- * with all numbers of that row (value of #steps-value, form: viz/panels/steps_value.py), from which steps_walk.js makes the steps. The old walk
- * stays until the new one is there. Kind, layer and head are the same choice as in Translate.
+ * Flow: the tab is open and the sentence, model, kind, layer, head, row or what is taken away has changed -> begin("steps") -> Python
+ * answers with all numbers of that row (value of #steps-value, form: viz/panels/steps_value.py), from which steps_walk.js makes the steps.
+ * The old walk stays until the new one is there. Kind, layer and head are the same choice as in Translate.
  */
 (() => {
   const {state, set, onChange, say, make} = atlas;
-  const {decode, number, labels, softmax, difference, row, quoted} = atlas.steps;
+  const {decode, number, softmax, difference, row} = atlas.steps;
   const DEPTHS = ["story", "numbers", "formula"];
   const PARTS = ["score_scale", "embedding_scale", "causal_mask", "positions"]; // of model/variants.py
   const AGREES = 1e-4; // of a recomputation in single precision
@@ -118,16 +118,16 @@
     const box = make("section", `step-check ${fine ? "fine" : "off"}`);
     box.append(make("h3", "", say(fine ? "steps.check.fine" : "steps.check.off")), make("p", "step-story", say("steps.check.story")));
     const list = make("dl", "check-list");
-    const line = (name, value) => list.append(make("dt", "", name), make("dd", "", number(value, 8)));
+    const line = (name, value) => list.append(make("dt", "", name), make("dd", "", number(value)));
     parts.forEach((name) => line(say(`steps.check.${name}`), check[name]));
     line(say("steps.check.page"), own);
     box.append(list);
     return box;
   };
 
-  const groupNode = ({title, branch, steps}, count) => {
+  const groupNode = ({title, branch, kind, steps}, count) => {
     const group = make("section", `walk-group${branch ? " branch" : ""}`);
-    group.append(make("h2", "walk-title", title));
+    group.append(make("h2", `walk-title${kind ? " of-kind" : ""}`, title));
     if (branch) group.append(make("p", "branch-note", say("steps.branch")));
     steps.forEach((node, at) => {
       node.id = `step-${count + at}`;
@@ -189,8 +189,8 @@
         return node;
       });
       contents(groups);
-      const compare = payload.after ? [atlas.steps.comparison(context)] : [];
-      walk.replaceChildren(...compare, ...nodes, checkLine());
+      const hint = make("p", "walk-hint deep", say("steps.hint"));
+      walk.replaceChildren(...(payload.after ? [atlas.steps.comparison(context)] : []), hint, ...nodes, checkLine());
       walk.querySelectorAll(".step").forEach((node) => seen.observe(node));
       walk.dataset.shown = String(Number(walk.dataset.shown ?? 0) + 1);
     };
@@ -213,5 +213,5 @@
   atlas.onResult(ask);
   atlas.focus.onFocus(() => state.steps.wish === null && ready() && rowNow() !== state.steps.row && ask());
 
-  Object.assign(atlas.steps, {DEPTHS, PARTS, change, rowNow, current: () => payload, onPayload: (listener) => listeners.add(listener), labels, quoted});
+  Object.assign(atlas.steps, {DEPTHS, PARTS, change, rowNow, current: () => payload, onPayload: (listener) => listeners.add(listener)});
 })();

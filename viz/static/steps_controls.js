@@ -10,9 +10,12 @@
 
     /* A decoder row has two names: what it reads and what it writes. */
     const words = () => {
-      if (state.kind === "encoder_self") return labels("source").map((label, value) => ({value, label: label.text, title: label.hover}));
+      if (state.kind === "encoder_self") {
+        return labels("source").map((label, value) => ({value, label: label.text, title: label.hover}));
+      }
       const [read, written] = [labels("read"), labels("predicted")];
-      return read.map((label, value) => ({value, label: `${label.text} → ${written[value].text}`, title: `${label.hover} → ${written[value].hover}`}));
+      const both = (value, name) => `${read[value][name]} → ${written[value][name]}`;
+      return read.map((_, value) => ({value, label: both(value, "text"), title: both(value, "hover")}));
     };
     const showWords = () => {
       if (!atlas.maps.current()) return;
@@ -35,8 +38,8 @@
     );
     const showWithout = () => {
       const options = ["", ...PARTS].map((value) => ({
-        value, label: say(value ? `steps.without.${value}.chip` : "steps.without.nothing"), spoken: value ? say(`steps.without.${value}`) : undefined,
-        title: value ? say(`steps.without.${value}.help`) : undefined,
+        value, label: say(value ? `steps.without.${value}.chip` : "steps.without.nothing"),
+        spoken: value ? say(`steps.without.${value}`) : undefined, title: value ? say(`steps.without.${value}.help`) : undefined,
       }));
       choices(find("without"), options, state.steps.without, (value) => change({without: value}));
     };

@@ -6,8 +6,11 @@
 (() => {
   const {make} = atlas;
   const I = (letter, below = "", above = "") => `<i>${letter}</i>${below && `<sub>${below}</sub>`}${above && `<sup>${above}</sup>`}`;
+  const W = (letter) => `${I("W", `<i>${letter}</i>`)} + ${I("b", `<i>${letter}</i>`)}`; // a linear map
+  const SUM = `${I("x")} = ${I("e")} + PE(${I("p")})`;
+  const ANGLE = `${I("p")} / 10000<sup>2${I("i")}/${I("d")}</sup>`;
   const ROOT_K = `√${I("d", "<i>k</i>")}`;
-  const MEAN = "<i>μ</i>", VARIANCE = "<i>σ</i><sup>2</sup>";
+  const [MEAN, VARIANCE] = [I("μ"), I("σ", "", "2")];
 
   const FORMULAS = {
     token: {code: 'token_id = tokenizer.encode(sentence)[position]'},
@@ -17,30 +20,27 @@
     },
     embedding_plain: {math: `${I("e")} = ${I("E")}[id]`, code: "e = embedding.weight[token_id]  # [D]"},
     position: {
-      math: `PE(${I("p")}, 2${I("i")}) = sin(${I("p")} / 10000<sup>2${I("i")}/${I("d")}</sup>),&emsp;PE(${I("p")}, 2${I("i")}+1) = cos(…),&emsp;`
-        + `${I("x")} = ${I("e")} + PE(${I("p")})`,
-      code: "angle = position / 10000 ** (torch.arange(0, d_model, 2) / d_model)  # [D/2]\npe = torch.stack([angle.sin(), angle.cos()], -1).flatten()\n"
-        + "x = e + pe  # [D]",
+      math: `PE(${I("p")}, 2${I("i")}) = sin(${ANGLE}),&emsp;PE(${I("p")}, 2${I("i")}+1) = cos(…),&emsp;${SUM}`,
+      code: "angle = position / 10000 ** (torch.arange(0, d_model, 2) / d_model)  # [D/2]\n"
+        + "pe = torch.stack([angle.sin(), angle.cos()], -1).flatten()\nx = e + pe  # [D]",
     },
     position_halves: {
-      math: `PE(${I("p")}, ${I("i")}) = sin(${I("p")} / 10000<sup>2${I("i")}/${I("d")}</sup>),&emsp;PE(${I("p")}, ${I("i")} + ${I("d")}/2) = cos(…),&emsp;`
-        + `${I("x")} = ${I("e")} + PE(${I("p")})`,
-      code: "angle = position / 10000 ** (torch.arange(0, d_model, 2) / d_model)  # [D/2]\npe = torch.cat([angle.sin(), angle.cos()])\nx = e + pe  # [D]",
+      math: `PE(${I("p")}, ${I("i")}) = sin(${ANGLE}),&emsp;PE(${I("p")}, ${I("i")}+${I("d")}/2) = cos(…),&emsp;${SUM}`,
+      code: "angle = position / 10000 ** (torch.arange(0, d_model, 2) / d_model)  # [D/2]\npe = torch.cat([angle.sin(), angle.cos()])\n"
+        + "x = e + pe  # [D]",
     },
     norm: {
       math: `LayerNorm(${I("x")}) = (${I("x")} − ${MEAN}) / √(${VARIANCE} + ${I("ε")}) · ${I("γ")} + ${I("β")}`,
       code: "mean, variance = x.mean(), x.var(correction=0)\nn = (x - mean) / (variance + eps).sqrt() * gamma + beta  # [D]",
     },
     qkv_self: {
-      math: `${I("q")} = ${I("n")} ${I("W", "<i>Q</i>")} + ${I("b", "<i>Q</i>")},&emsp;${I("K")} = ${I("N")} ${I("W", "<i>K</i>")} + ${I("b", "<i>K</i>")},&emsp;`
-        + `${I("V")} = ${I("N")} ${I("W", "<i>V</i>")} + ${I("b", "<i>V</i>")}`,
-      code: "part = slice(head * head_dim, (head + 1) * head_dim)\nq = q_proj(n)[part]        # [K]\nk = k_proj(everyone)[:, part]  # [S, K]\n"
-        + "v = v_proj(everyone)[:, part]  # [S, K]",
+      math: `${I("q")} = ${I("n")} ${W("Q")},&emsp;${I("K")} = ${I("N")} ${W("K")},&emsp;${I("V")} = ${I("N")} ${W("V")}`,
+      code: "part = slice(head * head_dim, (head + 1) * head_dim)\nq = q_proj(n)[part]            # [K]\n"
+        + "k = k_proj(everyone)[:, part]  # [S, K]\nv = v_proj(everyone)[:, part]  # [S, K]",
     },
     qkv_cross: {
-      math: `${I("q")} = ${I("n")} ${I("W", "<i>Q</i>")} + ${I("b", "<i>Q</i>")},&emsp;${I("K")} = ${I("M")} ${I("W", "<i>K</i>")} + ${I("b", "<i>K</i>")},&emsp;`
-        + `${I("V")} = ${I("M")} ${I("W", "<i>V</i>")} + ${I("b", "<i>V</i>")}`,
-      code: "part = slice(head * head_dim, (head + 1) * head_dim)\nq = q_proj(n)[part]         # [K]\n"
+      math: `${I("q")} = ${I("n")} ${W("Q")},&emsp;${I("K")} = ${I("M")} ${W("K")},&emsp;${I("V")} = ${I("M")} ${W("V")}`,
+      code: "part = slice(head * head_dim, (head + 1) * head_dim)\nq = q_proj(n)[part]          # [K]\n"
         + "k = k_proj(memory)[:, part]  # [S, K]\nv = v_proj(memory)[:, part]  # [S, K]",
     },
     scores: {
@@ -48,7 +48,7 @@
       code: "scores = k @ q / head_dim ** 0.5  # [S, K] @ [K] -> [S]",
     },
     mask: {
-      math: `${I("s", "<i>j</i>")} + ${I("m", "<i>j</i>")},&emsp;${I("m", "<i>j</i>")} = 0 (may be seen), −∞ (may not)`,
+      math: `${I("s", "<i>j</i>")} + ${I("m", "<i>j</i>")},&emsp;${I("m", "<i>j</i>")} ∈ {0, −∞}`,
       code: 'scores = scores + torch.where(may_see, 0.0, float("-inf"))  # [S]',
     },
     softmax: {
@@ -71,7 +71,8 @@
     },
     memory: {code: "memory = torch.stack(final_state_of_every_token)  # [S, D]"},
     logits: {
-      math: `${I("z")} = ${I("x")} ${I("E", "", "⊤")},&emsp;${I("p", "<i>t</i>")} = exp(${I("z", "<i>t</i>")}) / Σ<sub><i>u</i></sub> exp(${I("z", "<i>u</i>")})`,
+      math: `${I("z")} = ${I("x")} ${I("E", "", "⊤")},&emsp;`
+        + `${I("p", I("t"))} = exp(${I("z", I("t"))}) / Σ<sub><i>u</i></sub> exp(${I("z", I("u"))})`,
       code: "logits = output_weight @ x  # [V, D] @ [D] -> [V]\nprobs = logits.softmax(-1)  # [V]",
     },
   };

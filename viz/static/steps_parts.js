@@ -1,5 +1,5 @@
-/* Step by step, part 7: three small pictures. The length of the stream from layer to layer; the most likely tokens; the row with and without
- * the part that was taken away. */
+/* Step by step, part 7: three small pictures. The length of the stream from layer to layer; the most likely tokens; the row with and
+ * without the part that was taken away. */
 (() => {
   const {say, make, set} = atlas;
   const {number, percent, entropy, indexOfLargest, keyTable, grouped} = atlas.steps;
@@ -79,20 +79,22 @@
     const {without, translations} = payload;
     const box = make("section", "compare");
     const names = [say("steps.with"), say(`steps.without.${without}.short`)];
-    const rows = [before, after].map(({attention: {weights}}, at) => ({
-      id: at ? "after" : "before", name: names[at], cells: [...weights].map((weight) => number(weight, 2)), exact: [...weights].map((weight) => number(weight)),
-      tints: [...weights],
+    const rows = [before, after].map(({attention: {weights, masked}}, at) => ({
+      id: at ? "after" : "before", name: names[at], cells: [...weights].map((weight) => number(weight)), tints: [...weights], off: masked,
     }));
     const most = ({attention: {weights}}) => `${percent(Math.max(...weights))} ${keys[indexOfLargest(weights)].text}`;
     const spread = ({attention: {weights}}) => number(entropy(weights), 2);
     const facts = make("div", "compare-facts");
-    facts.append(pair(say("steps.compare.largest"), most(before), most(after)), pair(say("steps.compare.entropy"), spread(before), spread(after)));
+    facts.append(
+      pair(say("steps.compare.largest"), most(before), most(after)), pair(say("steps.compare.entropy"), spread(before), spread(after)),
+    );
     if (before.top?.length && after.top?.length) {
       const next = ({top: [{label, probability}]}) => `${label.text} ${percent(probability)}`;
       facts.append(pair(say("steps.compare.next"), next(before), next(after)));
     }
     const title = make("h3", "", say(`steps.without.${without}`));
-    box.append(title, make("p", "step-story", say(`steps.without.${without}.help`)), keyTable({labels: keys, rows, spoken: title.textContent}), facts);
+    const table = keyTable({labels: keys, rows, spoken: title.textContent});
+    box.append(title, make("p", "step-story", say(`steps.without.${without}.help`)), table, facts);
     if (translations) {
       const texts = make("div", "compare-texts");
       texts.append(...[["before", names[0]], ["after", names[1]]].map(([which, name]) => {

@@ -8,7 +8,8 @@
   const CHOICES = 4;
 
   /* Up to four of `count` things, the right one among them, in their own order: by how likely they are, so that none is absurd. */
-  const contenders = (values, allowed) => [...values.keys()].filter(allowed).sort((a, b) => values[b] - values[a]).slice(0, CHOICES).sort((a, b) => a - b);
+  const contenders = (values, allowed) =>
+    [...values.keys()].filter(allowed).sort((a, b) => values[b] - values[a]).slice(0, CHOICES).sort((a, b) => a - b);
   /* An order that gives nothing away and is the same each time: by what stands in the answers. */
   const mixed = (options) => [...options].sort((a, b) => [...a.text].reverse().join("").localeCompare([...b.text].reverse().join("")));
   const banded = (share, bounds) => bounds.findIndex((bound) => share < bound);
@@ -47,14 +48,17 @@
       return {
         ask: say("steps.ask.scores", {key: quoted(keys[j]), product: number(product, 2), size}),
         options: mixed(values.map(([value, right = false]) => ({text: number(value, 2), right}))),
-        answer: say("steps.ask.scores.answer", {product: number(product, 2), size, root: number(Math.sqrt(size), 2), score: number(a.scores[j], 2)}),
+        answer: say("steps.ask.scores.answer", {
+          product: number(product, 2), size, root: number(Math.sqrt(size), 2), score: number(a.scores[j], 2),
+        }),
       };
     },
     /* How many keys may this row look at? */
     mask: ({before: {attention: a}, position, kind}) => {
       const right = a.masked.filter((hidden) => !hidden).length;
       if (kind !== "decoder_self" || a.masked.length < 2) return null;
-      const counts = [...new Set([right, a.masked.length, right - 1, right + 1, 1])].filter((count) => count > 0 && count <= a.masked.length);
+      const all = a.masked.length;
+      const counts = [...new Set([right, all, right - 1, right + 1, 1])].filter((count) => count > 0 && count <= all);
       return {
         ask: say("steps.ask.mask", {count: a.masked.length, position}),
         options: counts.slice(0, CHOICES).sort((x, y) => x - y).map((count) => ({text: String(count), right: count === right})),
@@ -71,7 +75,9 @@
       return {
         ask: say("steps.ask.softmax"),
         options: ["sharper", "same", "flatter"].map((value) => ({text: say(`steps.ask.softmax.${value}`), right: value === right})),
-        answer: say("steps.ask.softmax.answer", {most: percent(most), then: percent(then), spread: number(spread, 2), spread_then: number(spreadThen, 2)}),
+        answer: say("steps.ask.softmax.answer", {
+          most: percent(most), then: percent(then), spread: number(spread, 2), spread_then: number(spreadThen, 2),
+        }),
       };
     },
     /* How many of the hidden numbers does the activation let through? */
@@ -82,7 +88,9 @@
       return {
         ask: say("steps.ask.hidden", {count: grouped(ff.active.length)}),
         options: ["few", "some", "half", "most"].map((value, at) => ({text: say(`steps.ask.hidden.${value}`), right: at === band})),
-        answer: say("steps.ask.hidden.answer", {count: grouped(count), all: grouped(ff.active.length), share: percent(count / ff.active.length)}),
+        answer: say("steps.ask.hidden.answer", {
+          count: grouped(count), all: grouped(ff.active.length), share: percent(count / ff.active.length),
+        }),
       };
     },
     /* What comes next? */

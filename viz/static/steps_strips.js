@@ -1,13 +1,13 @@
 /* Step by step, part 2: a vector as a strip of bars, up for positive and down for negative numbers.
  *
  * A strip is a slider to the keyboard and to screen readers: arrow keys go from number to number, Enter asks how one was made. Bars are
- * whole device pixels wide, so that even 256 of them stand apart; where there is less than one for each, a pixel shows the range of its own.
+ * whole device pixels wide, so that even 256 of them stand apart; where there is less than one for each, a pixel shows its own range.
  */
 (() => {
   const {make, say, paint} = atlas;
   const {number, norm, largest} = atlas.steps;
   const WIDEST = 9; // px of a bar with its gap
-  const [HEIGHT, LOW] = [40, 22];
+  const [HEIGHT, LOW] = [44, 22];
 
   /* Strips live as long as what they stand in: each new walk forgets those of the old one. */
   const live = new Map();
@@ -33,7 +33,8 @@
     const to = (value) => (value / (scale || 1)) * (middle - line);
     const fill = (at, wide, low, high) => {
       const top = Math.round(middle - to(high));
-      context.fillRect(at, top, wide, Math.max(high === low ? 0 : line, Math.round(middle - to(low)) - top));
+      const bottom = Math.round(middle - to(low));
+      if (bottom > top) context.fillRect(at, top, wide, bottom - top); // what is less than half a pixel is left to the line
     };
     context.fillStyle = `rgb(${paint.colour("line").join(" ")})`;
     context.fillRect(0, middle, across, line);
@@ -41,7 +42,8 @@
     const gap = even >= 3 * ratio ? Math.max(1, Math.round(ratio)) : even >= 3 ? 1 : 0;
     context.globalAlpha = alpha;
     for (let at = 0; at < (even >= 1 ? length : across); at++) {
-      const [from, stop] = even >= 1 ? [at, at + 1] : [Math.floor((at * length) / across), Math.max(Math.floor(((at + 1) * length) / across), Math.floor((at * length) / across) + 1)];
+      const from = even >= 1 ? at : Math.floor((at * length) / across);
+      const stop = even >= 1 ? at + 1 : Math.max(from + 1, Math.floor(((at + 1) * length) / across));
       const part = values.subarray(from, stop);
       context.fillStyle = span && from >= span.from && from < span.to ? colours[1] : colours[0];
       fill(at * (even >= 1 ? even : 1), even >= 1 ? even - gap : 1, Math.min(0, ...part), Math.max(0, ...part));
@@ -50,8 +52,11 @@
   };
 
   /* values [n]; scale: what the tallest bar stands for; tone: a colour of the page; span {from, to, tone}: a part in another colour;
-   * pick(index): what a click asks for; readout: where numbers are told, if not in a line of the strip's own. */
-  const strip = ({name, values, scale = largest(values), tone = "muted", alpha = 1, span, low = false, pick, readout, spoken = name, at = atIndex}) => {
+   * pick(index): what a click asks for; glance(index or null): told what is pointed at; readout: where numbers are told, if not in a line
+   * of the strip's own. */
+  const strip = ({
+    name, values, scale = largest(values), tone = "muted", alpha = 1, span, low = false, pick, glance, readout, spoken = name, at = atIndex,
+  }) => {
     const figure = make("div", `strip${low ? " low" : ""}`);
     const frame = make("div", "strip-frame");
     const canvas = make("canvas");
@@ -64,7 +69,7 @@
       head.append(make("span", "strip-name", name), said);
       figure.append(head);
     }
-    const rest = said.dataset.rest ?? say("steps.strip.rest", {norm: number(norm(values), 2), most: number(scale, 2)});
+    const rest = said.dataset.rest ?? say("steps.strip.rest", {norm: number(norm(values), 2), most: number(largest(values), 2)});
     said.dataset.rest = rest;
     let current = null;
     let held = null;
@@ -86,6 +91,7 @@
       frame.setAttribute("aria-valuetext", at(index ?? 0, values));
       atlas.fill(said, index === null ? rest : at(index, values));
       said.classList.toggle("pointed", index !== null);
+      glance?.(index === held ? null : index);
       if (index === null) return;
       const pitch = width / values.length;
       cursor.style.left = `${index * pitch}px`;
@@ -134,24 +140,24 @@
 
   /* One strip for every key: [S, K] as rows, with one line that tells the numbers of all of them. */
   const FEW = 12;
-  const keyStrips = ({name, labels, matrix, tone, weights, pick}) => {
+  const keyStrips = ({name, labels, matrix, tone = "muted", scale = largest(matrix), weights, weighted = false, pick}) => {
     const block = make("div", "key-strips");
     const head = make("p", "strip-head");
     const said = make("span", "strip-said");
     said.dataset.rest = atlas.steps.shape(...matrix.shape);
     head.append(make("span", "strip-name", name), said);
     block.append(head);
-    const scale = largest(matrix);
     /* Of many keys those with the most weight, in the order of the sentence. */
     const order = labels.map((_, j) => j).sort((a, b) => weights[b] - weights[a]).slice(0, FEW).sort((a, b) => a - b);
     const line = (j) => {
-      const label = make("div", "key-strip");
+      const label = make("div", `key-strip${weighted ? " weighted" : ""}`);
       const word = make("span", "key-word", labels[j].text);
       word.dir = "auto";
       const values = atlas.steps.row(matrix, j);
-      const tint = tone === "muted" ? 1 : 0.18 + 0.82 * weights[j];
-      label.append(word, strip({
-        values, scale, tone, alpha: tint, low: true, readout: said, pick: pick && ((index) => pick(index, j)),
+      label.append(word);
+      if (weighted) label.append(make("span", "key-weight", weights[j] < 0.005 ? "< 0.01" : number(weights[j], 2)));
+      label.append(strip({
+        values, scale, tone, low: true, readout: said, pick: pick && ((index) => pick(index, j)),
         spoken: say("steps.strip.of_key", {name, key: labels[j].text}),
         at: (index) => say("steps.strip.at_key", {key: labels[j].text, index, value: number(values[index])}),
       }));

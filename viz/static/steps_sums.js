@@ -15,11 +15,14 @@
     const shown = [...terms].sort((x, y) => Math.abs(y.value) - Math.abs(x.value)).slice(0, most).sort((x, y) => x.i - y.i);
     const rest = terms.reduce((sum, {value}) => sum + value, 0) - shown.reduce((sum, {value}) => sum + value, 0);
     const parts = shown.map(({i}) => `${bracketed(a[i], 3)} × ${bracketed(b[i], 3)}`);
-    if (terms.length > shown.length) parts.push(say("steps.sum.more", {count: terms.length - shown.length, rest: bracketed(rest)}));
+    if (terms.length > shown.length) parts.push(say("steps.sum.more", {count: terms.length - shown.length, rest: number(rest)}));
     if (bias) parts.push(say("steps.sum.bias", {value: bracketed(bias)}));
     return parts.join(" + ");
   };
-  const list = (values, most) => (values.length > most ? say("steps.sum.others", {parts: values.slice(0, most).join(" + "), count: values.length - most}) : values.join(" + "));
+  const list = (values, most) => {
+    const parts = values.slice(0, most).join(" + ");
+    return values.length > most ? say("steps.sum.others", {parts, count: values.length - most}) : parts;
+  };
 
   const angle = ({d_model, layout}, index) => {
     const half = d_model / 2;
@@ -34,7 +37,7 @@
 
   /* stage -> lines of text. w: a walk; f: facts of the model; i: which number of the vector, or which key. */
   const here = {
-    scaled: ({w, f}, i) => [`${number(w.embedding[i])} × ${number(f.embedding_scale, 2)} = ${number(w.scaled[i])}`],
+    scaled: ({w, f: {embedding_scale: root}}, i) => [`${number(w.embedding[i])} × ${number(root, root % 1 ? 4 : 0)} = ${number(w.scaled[i])}`],
     encoding: ({w, f, position}, i) => {
       if (w.encoding.every((value) => value === 0)) return ["0"];
       const {exponent, name} = angle(f, i);
@@ -54,7 +57,8 @@
     },
     weight: ({w: {attention: a}}, j) => {
       const {powers, sum} = softmax(a.scores, a.masked);
-      return [`${list(powers.map((power) => number(power)), 12)} = ${number(sum)}`, `${number(powers[j])} / ${number(sum)} = ${number(a.weights[j])}`];
+      const total = `${list(powers.map((power) => number(power)), 12)} = ${number(sum)}`;
+      return [total, `${number(powers[j])} / ${number(sum)} = ${number(a.weights[j])}`];
     },
     head_output: ({w: {attention: a}}, i) => {
       const column = Float32Array.from(a.weights, (_, j) => row(a.v, j)[i]);
@@ -64,7 +68,8 @@
     added: ({sub}, i) => [`${number(sub.input[i])} + ${bracketed(sub.output[i])} = ${number(sub.added[i])}`],
     probability: ({w}, i) => {
       const {logit, probability} = w.top[i];
-      return [`e^(${number(logit)} − ${bracketed(w.log_sum_exp)}) = ${number(probability)}`, say("steps.sum.log_sum_exp", {value: number(w.log_sum_exp)})];
+      const line = `e^(${number(logit)} − ${bracketed(w.log_sum_exp)}) = ${number(probability)}`;
+      return [line, say("steps.sum.log_sum_exp", {value: number(w.log_sum_exp)})];
     },
   };
 
@@ -79,39 +84,60 @@
     return {lines, picture};
   };
 
-  /* Where a step writes its arithmetic. ask(cell, then) gets a cell from the server. */
+  /* Where a step writes its arithmetic. ask(cell, then) gets a cell from the server. A cell is {title, context, stage, index, key, after};
+   * context: what `here` reads. start(cell): the example that stands there at first; show(cell): what a click asked for;
+   * glance(cell or null): what is pointed at, as long as it is. */
   const area = (ask) => {
     const node = make("div", "sum");
     const name = make("p", "sum-name");
     const lines = make("div", "sum-lines");
-    node.setAttribute("role", "status");
     node.append(name, lines);
-    const rest = () => {
-      name.textContent = "";
-      lines.replaceChildren(make("p", "sum-hint", say("steps.sum.hint")));
-    };
+    node.hidden = true;
+    let standing = () => {};
     let turn = 0;
+    /* What it has needed once is kept as its room, so that nothing below moves while the pointer goes from number to number. */
+    const room = () => (node.style.minHeight = `${Math.max(parseFloat(node.style.minHeight) || 0, node.offsetHeight)}px`);
     const write = (title, found, picture) => {
-      node.classList.add("picked");
       name.textContent = title;
       atlas.steps.forgetStrips(lines);
       lines.replaceChildren(...found.map((line) => make("p", "sum-line", line)), ...(picture ? [picture] : []));
+      if (node.offsetParent) room();
     };
-    /* context: what `here` reads; cell: {stage, index, key, after}. */
-    const show = (title, context, cell) => {
+    const isHere = ({stage}) => !SERVER.includes(stage);
+    const local = ({title, context, stage, index}) => write(title, here[stage](context, index));
+    const start = (cell) => {
+      node.hidden = false;
+      standing = () => local(cell);
+      standing();
+    };
+    const glance = (cell) => {
+      if (node.hidden || (cell && !isHere(cell))) return;
+      node.setAttribute("aria-live", "off"); // the strip or the cell speaks for itself
+      if (cell) local(cell);
+      else standing();
+    };
+    const show = (cell) => {
       const mine = ++turn;
-      const {stage, index} = cell;
-      if (!SERVER.includes(stage)) return write(title, here[stage](context, index));
+      const {title, context} = cell;
+      node.hidden = false;
+      node.classList.add("picked");
+      node.setAttribute("aria-live", "polite");
+      standing = () => local(cell);
+      if (isHere(cell)) return standing();
+      standing = () => {};
+      const {stage, index, key = null, after = false} = cell;
       write(title, [say("steps.sum.waiting")]);
-      ask(cell, (answer) => {
+      ask({stage, index, key, after}, (answer) => {
         if (mine !== turn) return;
-        if (!answer) return write(title, [say("steps.sum.missing")]);
-        const {lines: found, picture} = ofServer(answer);
-        write(title, [...(context.lead?.(answer) ?? []), ...found], picture);
+        standing = () => {
+          if (!answer) return write(title, [say("steps.sum.missing")]);
+          const {lines: found, picture} = ofServer(answer);
+          write(title, [...(context.lead?.() ?? []), ...found], picture);
+        };
+        standing();
       });
     };
-    rest();
-    return {node, show};
+    return {node, start, show, glance};
   };
 
   Object.assign(atlas.steps, {sumOfProducts, sumArea: area});

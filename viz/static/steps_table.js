@@ -35,8 +35,8 @@
   };
 
   /* rows: [{id, name, cells: [text], exact: [text], deep, tints: [0 to 1], off: [bool]}]; label(row, j) names a cell for screen readers.
-   * pick(id, j) is asked for on a click. */
-  const keyTable = ({labels, rows, pick, spoken}) => {
+   * pick(id, j) is asked for on a click; glance(id, j), or glance(), is told what is pointed at. */
+  const keyTable = ({labels, rows, pick, glance = () => {}, spoken}) => {
     const frame = make("div", "key-frame");
     const table = make("table", "key-table");
     if (spoken) table.setAttribute("aria-label", spoken);
@@ -63,6 +63,9 @@
           button.tabIndex = -1;
           button.setAttribute("aria-label", `${name}, ${labels[j].text}: ${exact[j]}`);
           button.addEventListener("click", () => pick(id, j));
+          button.addEventListener("pointerenter", () => glance(id, j));
+          button.addEventListener("focus", () => glance(id, j));
+          ["pointerleave", "blur"].forEach((end) => button.addEventListener(end, () => glance()));
         }
         button.title = exact[j];
         button.dataset.column = String(j);

@@ -1,0 +1,117 @@
+/* Step by step, part 9: the chosen attention, from query, key and value to what its heads hand on. */
+(() => {
+  const {say, make} = atlas;
+  const {step, both, cellContext, keyStrips, keyTable, largest, number, shape, softmax, percent, indexOfLargest, quoted} = atlas.steps;
+
+  /* The word whose row it is: what is read in the encoder, what is written in the decoder. */
+  const rowLabel = ({payload: {side, row}, token}) =>
+    (side === "source" ? token.label : atlas.steps.labels("predicted")[row] ?? token.label);
+
+  /* One row of a table; its id is also the stage of its arithmetic. off: which cells are masked. */
+  const lineOf = (c) => (id, values, {digits = 2, ...options} = {}) => ({
+    id, name: say(`steps.row.${id}`, {root: c.facts.head_dim}), cells: [...values].map((value) => number(value, digits)),
+    exact: [...values].map((value) => number(value)), ...options,
+  });
+  /* A table whose cells write their arithmetic; example: [stage, key], spelled out at once. */
+  const tableOf = (c) => (sums, rows, title, {walk = c.before, example} = {}) => {
+    const cell = (stage, j) => ({
+      title: say("steps.sum.of_key", {name: say(`steps.row.${stage}`, {root: c.facts.head_dim}), key: c.keys[j].text}),
+      context: cellContext(c, walk), stage, index: j,
+    });
+    if (example) sums.start(cell(...example));
+    return keyTable({
+      labels: c.keys, rows, spoken: say(title), pick: (stage, j) => sums.show(cell(stage, j)),
+      glance: (stage, j) => sums.glance(stage ? cell(stage, j) : null),
+    });
+  };
+
+  const qkv = (c) => {
+    const {facts: {head_dim: size}, keys, kind, before: {attention: a}} = c;
+    const strips = (sums, stage) => keyStrips({
+      name: say(`steps.name.${stage}`), labels: keys, matrix: a[stage], weights: a.weights, pick: (i, j) => sums.show({
+        title: say("steps.strip.of_key", {name: say("steps.sum.of", {name: say(`steps.name.${stage}`), index: i}), key: keys[j].text}),
+        context: cellContext(c, c.before), stage, index: i, key: j,
+      }),
+    });
+    return step(c, "qkv", {
+      story: say(`steps.qkv.story.${kind}`, {size}), code: kind === "cross" ? "qkv_cross" : "qkv_self", asks: "qkv",
+      out: `q ${shape(size)} · K ${shape(keys.length, size)} · V ${shape(keys.length, size)}`,
+      parts: (sums) => {
+        const pair = make("div", "pair");
+        pair.append(strips(sums, "k"), strips(sums, "v"));
+        return [both(c, sums, say("steps.name.q"), (w) => w.attention.q, {stage: "q"}), pair];
+      },
+    });
+  };
+
+  const scoresToWeights = (c) => {
+    const {facts: {head_dim: size}, keys, kind, before: {attention: a}, after} = c;
+    const [line, table] = [lineOf(c), tableOf(c)];
+    const out = shape(keys.length);
+    const best = indexOfLargest(a.weights);
+    const off = a.masked;
+    const masks = off.map((hidden) => (hidden ? -Infinity : 0));
+    const {top, powers, sum} = softmax(a.scores, off);
+    const weights = ({weights: found, masked}) => line("weight", found, {digits: 4, tints: [...found], off: masked});
+    const without = c.payload.without && `steps.without.${c.payload.without}`;
+    return [
+      step(c, "scores", {
+        story: say("steps.scores.story", {size, root: number(Math.sqrt(size), 2)}), out, asks: "scores",
+        parts: (sums) => [
+          table(sums, [line("product", a.products), line("score", a.scores)], "steps.scores.title", {example: ["product", best]}),
+        ],
+      }),
+      step(c, "mask", {
+        story: say(`steps.mask.story.${kind}`, {count: off.filter(Boolean).length}), out, asks: "mask",
+        parts: (sums) => [table(sums, [
+          line("score", a.scores, {deep: true}),
+          {...line("mask", masks, {off}), cells: masks.map((value) => number(value, 0))},
+          line("masked", a.scores.map((score, j) => score + masks[j]), {off}),
+        ], "steps.mask.title", {example: ["masked", off.includes(true) ? off.indexOf(true) : best]})],
+      }),
+      step(c, "softmax", {
+        story: say("steps.softmax.story", {token: quoted(rowLabel(c)), key: quoted(keys[best]), share: percent(a.weights[best])}),
+        out, asks: "softmax",
+        parts: (sums) => [
+          table(sums, [line("power", powers, {digits: 4, off, deep: true}), weights(a)], "steps.softmax.title", {
+            example: ["weight", best],
+          }),
+          make("p", "step-note deep", say("steps.softmax.numbers", {top: number(top, 2), sum: number(sum)})),
+          after && make("p", "step-note", say("steps.softmax.without", {part: say(`${without}.short`)})),
+          after && table(sums, [weights(after.attention)], without, {walk: after}),
+        ],
+      }),
+    ];
+  };
+
+  const headOut = (c) => {
+    const {facts: f, keys, head, kind: tone, before: {attention: a}} = c;
+    /* What each key puts into the sum: its value times its weight. */
+    const weighted = Object.assign(a.v.map((value, at) => value * a.weights[Math.floor(at / f.head_dim)]), {shape: a.v.shape});
+    return [
+      step(c, "mix", {
+        params: {size: f.head_dim}, out: shape(f.head_dim),
+        parts: (sums) => [
+          keyStrips({
+            name: say("steps.name.weighted"), labels: keys, matrix: weighted, weights: a.weights, weighted: true, tone,
+            scale: Math.max(largest(weighted), largest(a.head_output)),
+          }),
+          both(c, sums, say("steps.name.head_output"), (w) => w.attention.head_output, {
+            stage: "head_output", tone, scale: largest(weighted), example: true,
+          }),
+        ],
+      }),
+      step(c, "join", {
+        story: say("steps.join.story", {heads: f.num_heads, size: f.head_dim, d: f.d_model, head}), out: shape(f.d_model),
+        parts: (sums) => [
+          both(c, sums, say("steps.name.joined"), (w) => w.attention.joined, {
+            span: {from: head * f.head_dim, to: (head + 1) * f.head_dim, tone},
+          }),
+          both(c, sums, say("steps.name.projected"), (w) => w.attention.projected, {stage: "projected"}),
+        ],
+      }),
+    ];
+  };
+
+  atlas.steps.attentionSteps = (c) => [qkv(c), ...scoresToWeights(c), ...headOut(c)];
+})();

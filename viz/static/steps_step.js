@@ -1,0 +1,82 @@
+/* Step by step, part 8: what one step is made of. Number, title, what happens in words, a question, pictures, the arithmetic of a cell, the
+ * formula, and the shape that leaves it. */
+(() => {
+  const {say, make} = atlas;
+  const {strip, sumArea, formula, question, largest, difference, indexOfLargest} = atlas.steps;
+
+  /* Sections of Vaswani et al. 2017. */
+  const PAPER = {
+    token: "3.4", embedding: "3.4", position: "3.5", norm: "3.1", add: "3.1",
+    qkv: "3.2.2", scores: "3.2.1", mask: "3.2.3", softmax: "3.2.1", mix: "3.2.1", join: "3.2.2",
+    other: "3.2.3", hidden: "3.3", output: "3.3", logits: "3.4",
+  };
+
+  /* What every step needs. ask(cell, then): a cell from the server; guess: whether questions are open. */
+  const contextOf = (payload, ask, guess) => {
+    const {facts, kind, layer, head, position, before, after, token} = payload;
+    return {
+      payload, facts, kind, layer, head, position, before, after, token, ask, guess, keys: atlas.steps.labels(payload.key_side),
+      pre: facts.norm === "pre", attention: before.attention.sublayer, sublayers: before.sublayers.map(({name}) => name),
+    };
+  };
+  /* What the arithmetic of a cell reads (steps_sums.js). lead(): lines to be written before what the server answers. */
+  const cellContext = (c, walk, sub, lead) => ({
+    w: walk, f: {...c.facts, embedding_scale: walk.embedding_scale}, position: c.position, scaled: walk.scale_scores,
+    sub: sub && walk.sublayers.find(({name}) => name === sub), lead,
+  });
+
+  /* parts(sums): the pictures, given where arithmetic is written; code: which formula; asks: which question; out: the shape. */
+  const step = (c, id, {title = `steps.${id}.title`, story, params = {}, parts = () => [], out = "", code = id, asks = ""}) => {
+    const section = make("section", "step");
+    section.dataset.step = id;
+    const head = make("div", "step-head");
+    head.append(make("h3", "", say(title, params)));
+    if (PAPER[id]) {
+      const paper = make("span", "step-paper", say("steps.paper.short", {section: PAPER[id]}));
+      paper.title = say("steps.paper", {section: PAPER[id]});
+      head.append(paper);
+    }
+    section.append(head, make("p", "step-story", story ?? say(`steps.${id}.story`, params)));
+    const card = asks ? question(asks, {...c, scaled: c.before.scale_scores}, section, c.guess) : null;
+    if (card) section.append(card);
+    const sums = sumArea(c.ask);
+    const body = make("div", "step-parts");
+    body.append(...parts(sums).flat(2).filter(Boolean), sums.node);
+    section.append(body, ...formula(code));
+    if (out) {
+      const arrow = make("p", "step-out");
+      arrow.append(make("span", "", out));
+      section.append(arrow);
+    }
+    return section;
+  };
+
+  /* A vector, and below it the same without the part that was taken away, where that changes it; one scale for both.
+   * stage: how its numbers are made (steps_sums.js); example: the largest of them is spelled out at once. */
+  const both = (c, sums, name, get, {stage, key = null, sub, scale = 0, span, tone, lead, example = false} = {}) => {
+    const walks = [[c.before, false], [c.after, true]].filter(([walk]) => walk).map(([walk, after]) => ({walk, after, values: get(walk)}));
+    const most = Math.max(scale, ...walks.map(({values}) => largest(values)));
+    const changed = walks.length > 1 && difference(walks[0].values, walks[1].values) > 1e-6 * (most || 1);
+    return (changed ? walks : walks.slice(0, 1)).map(({walk, after, values}) => {
+      const title = after ? say("steps.name.without", {name, part: say(`steps.without.${c.payload.without}.short`)}) : name;
+      const context = (i) => cellContext(c, walk, sub, lead && (() => lead(walk, i)));
+      const cell = (i) => ({title: say("steps.sum.of", {name: title, index: i}), context: context(i), stage, index: i, key, after});
+      if (example && !after) sums.start(cell(indexOfLargest(values.map(Math.abs))));
+      const asks = stage && {pick: (i) => sums.show(cell(i)), glance: (i) => sums.glance(i === null ? null : cell(i))};
+      const node = strip({name: title, values, scale: most, span, tone, ...asks});
+      node.classList.toggle("after", after);
+      node.dataset.strip = stage ?? "";
+      return node;
+    });
+  };
+
+  const sublayerOf = (name) => (walk) => walk.sublayers.find((sub) => sub.name === name);
+  const choiceButton = (words, patch) => {
+    const button = make("button", "quiet", words);
+    button.type = "button";
+    button.addEventListener("click", () => atlas.set(patch));
+    return button;
+  };
+
+  Object.assign(atlas.steps, {contextOf, cellContext, step, both, sublayerOf, choiceButton});
+})();
