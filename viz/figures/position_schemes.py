@@ -87,7 +87,7 @@ def _names(lines: list[tuple[str, np.ndarray]], count: int) -> list[dict]:
     for text, values in sorted(lines, key=lambda line: -line[1][-1]):
         below = np.flatnonzero(values < LOWEST)
         if len(below):  # named where it leaves the picture
-            notes.append(frame.note(text, xref="x", x=int(below[0]), yref="y", y=LOWEST, xshift=6, yshift=2))
+            notes.append(frame.note(text, xref="x", x=int(below[0]), xanchor="right", yref="y", y=LOWEST, xshift=-10, yshift=2))
             continue
         y = float(values[-1])
         while any(abs(y - other) < 0.55 for other in taken):

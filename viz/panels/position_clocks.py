@@ -14,15 +14,12 @@ from model.analysis.position_facts import pair_angles, pair_columns, rotation_re
 from viz.page import static_block
 from viz.panels.notice import notice
 from viz.panels.position_section import NOTICE, ask_server, of_model, section
-from viz.panels.position_table import offered_pairs
+from viz.panels.position_table import offered_pairs, slider_steps
 from viz.panels.steps_value import vector
 from viz.runs import RunCache
 
 if TYPE_CHECKING:
     from model.translator import Translator
-
-MOST = 64  # positions that a slider goes through
-
 
 def clocks_value(translator: Translator) -> dict[str, Any]:
     """What the page draws the section from.
@@ -34,7 +31,7 @@ def clocks_value(translator: Translator) -> dict[str, Any]:
     """
     config = translator.config
     table = translator.positional_encoding(config.max_len)
-    steps = min(MOST, (config.max_len + 1) // 2)
+    steps = slider_steps(config.max_len)
     sines, cosines = pair_columns(config.d_model, config.position_layout)
     pairs = offered_pairs(config.d_model)
     angles, long = pair_angles(config.d_model), wavelengths(table, config.position_layout)

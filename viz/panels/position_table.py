@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 FIRST_LENGTH = 50
 MAX_LENGTH = 256  # more rows than that are thinner than a pixel
 MAX_PAIRS = 6
+MAX_STEPS = 64  # positions that one of the clocks' sliders goes through
 AXES = ("linear", "log")
 
 
@@ -71,6 +72,11 @@ def dimensions(pairs: tuple[int, ...], d_model: int, layout: str) -> list[int]:
     if layout == "interleaved":
         return [d for pair in pairs for d in (2 * pair, 2 * pair + 1)]
     return [d for pair in pairs for d in (pair, d_model // 2 + pair)]
+
+
+def slider_steps(max_len: int) -> int:
+    """How many positions p, and distances k, the clocks can be set to: p + k has to lie in the table."""
+    return min(MAX_STEPS, (max_len + 1) // 2)
 
 
 # --- handlers ---
@@ -163,6 +169,8 @@ def positions_about(config: TransformerConfig) -> dict[str, Any]:
         "layout": config.position_layout,
         "d_model": config.d_model,
         "max_length": min(MAX_LENGTH, config.max_len),
+        "limit": config.max_len,
+        "steps": slider_steps(config.max_len),
         "length": first.length,
         "pairs": list(first.pairs),
         "max_pairs": MAX_PAIRS,

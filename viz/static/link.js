@@ -12,6 +12,7 @@
   const NAMES = ["tab", "text", "model", "target", "beam", "given", "kind", "layer", "head", "rows", "units", "specials", "colour", "row", "column",
     ...["order", "rising", "kinds", "roles", "basis"], // of the Heads tab (heads.js, which knows the measures and roles there are)
     ...["step", "depth", "without", "guess"], // of Step by step (steps.js)
+    ...["length", "pairs", "named", "axis", "distance", "p", "k"], // of Positions (position_table.js)
     ...["side", "places", "seed", "wordorder"], // of Positions in the sentence (position_sentence.js, word_order.js)
     ...["config", "own", "block", "fold"], // of Machine (machine.js)
     ...["second", "norm_layers"]]; // of the experiments there (machine_lab.js)
@@ -41,6 +42,13 @@
     kinds: (value) => (/^[a-z_,]{1,60}$/.test(value) ? value.split(",") : undefined),
     roles: (value) => (/^[a-z_,]{1,200}$/.test(value) ? value.split(",") : undefined),
     basis: one("profile"),
+    length: number,
+    pairs: (value) => (/^\d{1,4}(,\d{1,4}){0,5}$/.test(value) ? value.split(",").map(Number) : undefined),
+    named: one("1"),
+    axis: one("log"),
+    distance: number,
+    p: number,
+    k: number,
     side: one("read"),
     places: (value) => (/^\d{1,3},\d{1,3}$/.test(value) ? value.split(",").map(Number) : undefined),
     seed: number,
@@ -194,6 +202,7 @@
   const ofPositions = () => {
     const {position_sentence: {side, places}, word_order: {seed, order}} = state;
     return {
+      ...atlas.positions.address(),
       side: side === "source" ? undefined : side,
       places: places?.join(",") ?? undefined,
       seed: seed === 1 ? undefined : seed,
@@ -267,7 +276,7 @@
   /* ---- after all parts are there ---- */
   atlas.followLinks = () => {
     onChange(["tab", "model", "target", "beam_size", "kind", "layer", "head", "rows", "units", "specials", "colour", "heads", "steps", "machine",
-      "lab", "position_sentence", "word_order"], soon);
+      "lab", "positions", "position_sentence", "word_order"], soon);
     const check = () => {
       checkRun(atlas.result());
       checkPin();

@@ -130,15 +130,10 @@
     };
 
     /* ---- what is chosen ---- */
-    const fit = () => {
-      const most = value.steps - 1;
-      const inside = (chosen, usual) => Math.min(Number.isInteger(chosen) ? chosen : usual, most);
-      Object.assign(state.positions, {p: inside(state.positions.p, 2), k: inside(state.positions.k, 5)});
-      Object.values(sliders).forEach((slider) => (slider.max = most));
-    };
     const show = () => {
       if (!value || !state.positions) return;
-      fit();
+      Object.values(sliders).forEach((slider) => (slider.max = value.steps - 1));
+      if (Math.max(state.positions.p, state.positions.k) >= value.steps) return; // numbers of a model that has left
       ["p", "k"].forEach((name) => {
         sliders[name].value = state.positions[name];
         find(name).textContent = state.positions[name];

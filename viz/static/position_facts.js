@@ -55,7 +55,6 @@
     whenSeen(sectionOf(element), "position_distance", () => (
       JSON.stringify([state.model, state.lang, state.positions.length, state.positions.distance ?? null])
     ));
-    atlas.onModel((again) => again || change({distance: null})); // another model has other places where it rises
   };
 
   /* ---- other schemes ---- */

@@ -3,20 +3,58 @@
   const {state, onChange, say, make} = atlas;
   const {about, follow, change, whenSeen} = atlas.positions;
 
+  /* What the address asks for, once its model is there; what that model cannot show is left out, and said so. */
+  const NAMES = ["length", "pairs", "named", "axis", "distance", "p", "k"];
+  const linked = atlas.linked ?? {}; // a file without an address has none
+  let asked = Object.fromEntries(NAMES.filter((name) => linked[name] !== undefined).map((name) => [name, linked[name]]));
+  const takeAddress = ({max_length, limit, steps, offered}) => {
+    if (!Object.keys(asked).length || (linked.model ?? "embedded") !== state.model) return;
+    const inside = {
+      length: (value) => value >= 2 && value <= max_length,
+      pairs: (value) => new Set(value).size === value.length && value.every((pair) => offered.some((each) => each.pair === pair)),
+      distance: (value) => value >= 1 && value < limit,
+      p: (value) => value < steps,
+      k: (value) => value < steps,
+    };
+    for (const [name, value] of Object.entries(asked)) {
+      if (inside[name]?.(value) ?? true) Object.assign(state.positions, name === "named" ? {tokens: true} : {[name]: value});
+      else atlas.leftOut.add(name, String(value));
+    }
+    asked = {};
+  };
   /* Another model may have other dimensions and fewer positions. */
+  const START = {axis: "linear", tokens: false, distance: null, p: 2, k: 5};
+  let fitted = null; // the model that the choice was made for
   const fit = () => {
     if (!about()) return;
-    const {max_length, length, pairs, offered} = about();
-    const kept = (state.positions?.pairs || []).filter((pair) => offered.some((each) => each.pair === pair));
-    Object.assign(state, {positions: {
-      axis: "linear",
-      tokens: false,
-      ...state.positions,
-      length: Math.min(state.positions?.length ?? length, max_length),
-      pairs: kept.length && kept.length === state.positions.pairs.length ? kept : pairs,
-    }});
+    const {max_length, length, pairs, offered, limit, steps} = about();
+    state.positions = {...START, length, pairs, ...state.positions};
+    if (fitted !== state.model) state.positions.distance = null; // another one's curve rises elsewhere
+    fitted = state.model;
+    takeAddress(about());
+    const chosen = state.positions;
+    const same = chosen.pairs.every((pair) => offered.some((each) => each.pair === pair));
+    Object.assign(chosen, {
+      length: Math.min(chosen.length, max_length),
+      pairs: same ? chosen.pairs : pairs,
+      distance: chosen.distance < limit ? chosen.distance : null,
+      p: Math.min(chosen.p, steps - 1),
+      k: Math.min(chosen.k, steps - 1),
+    });
   };
   atlas.onModel(fit);
+  /* Only what differs from what the tab opens with; before it has opened, what the address held. */
+  const address = () => {
+    const spelled = {...asked, ...(asked.pairs ? {pairs: asked.pairs.join(",")} : {})};
+    if (!state.positions || !about()) return spelled;
+    const {axis, tokens, distance, p, k, length, pairs} = state.positions;
+    const unless = (value, usual) => (value === usual ? undefined : value);
+    return {
+      length: unless(length, about().length), pairs: unless(pairs.join(","), about().pairs.join(",")), named: tokens ? "1" : undefined,
+      axis: unless(axis, START.axis), distance: distance ?? undefined, p: unless(p, Math.min(START.p, about().steps - 1)),
+      k: unless(k, Math.min(START.k, about().steps - 1)), ...spelled,
+    };
+  };
 
   const key = () => {
     const {axis, tokens, length, pairs} = state.positions;
@@ -92,5 +130,5 @@
     build();
   };
 
-  Object.assign(atlas.positions, {tableBar, tableFoot, waveBar});
+  Object.assign(atlas.positions, {address, tableBar, tableFoot, waveBar});
 })();

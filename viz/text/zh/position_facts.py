@@ -47,7 +47,7 @@ TEXT: dict[str, str] = {
     "positions.clocks.key": "实线指针：位置 p。虚线指针：位置 p + k。赭色是正弦，向右多远；紫色是余弦，向上多远。表里放的就是这两个数。",
     "positions.clocks.sine": "正弦",
     "positions.clocks.cosine": "余弦",
-    "positions.clocks.wave": "{long} 个位置一圈",
+    "positions.clocks.wave": "周期 {long}",
     "positions.clocks.label": "第 {first} 和 {second} 维在位置 {p}：正弦 {sine}，余弦 {cosine}",
     "positions.turn.title": "移动就是旋转",
     "positions.turn.lead": "从实线指针到虚线指针，不管 p 在哪里，转过的角度都一样。所以只要一个对所有位置都相同的矩阵，就能把一切移动 k 个位置：每一对一个小旋转，其余全是零。",
