@@ -19,6 +19,7 @@ from playwright.sync_api import Page
 from tests.browser.conftest import Open
 from tests.viz import fakes
 from tests.viz.fakes import FakeTranslator, pieces
+from viz.figures.attention_heatmap import HeatmapTexts, attention_heatmap
 from viz.figures.heatmap_template import heatmap_template
 from viz.panels.choice import MapChoice
 from viz.panels.map_figure import map_figure, map_in_words
@@ -138,6 +139,23 @@ def test_the_pages_figure_is_pythons(page: Page, translator: FakeTranslator, tex
                 within *= max(unit.stop - unit.start for unit in map_view(run, choice).columns)
             assert differences(built, expected, "", within) == [], (choice, language)
     assert told >= 4
+
+
+GAPS = """([rows, columns, template]) => {
+  const labels = (count) => Array.from({length: count}, () => ({raw: "a", short: "a", hover: "a", width: 1}));
+  const view = {kind: "cross", max: 1, masked: null, z: new Float32Array(rows * columns), rows: labels(rows), columns: labels(columns)};
+  const {xgap, ygap} = atlas.heatmap.figure(view, template).data[0];
+  return [xgap, ygap];
+}"""
+
+
+@pytest.mark.parametrize(("rows", "columns", "gap"), [(3, 96, 1), (3, 97, 0), (97, 3, 0), (200, 190, 0)])
+def test_lines_around_cells_end_at_the_same_size(page: Page, rows: int, columns: int, gap: int) -> None:
+    labels = [["a"] * count for count in (rows, columns)]
+    texts = HeatmapTexts(row="", column="", query_axis="", key_axis="", query="", key="", weight="", masked="", scale="")
+    theirs = attention_heatmap(np.zeros((rows, columns)), *labels, kind="cross", texts=texts).data[0]
+    assert (theirs.xgap, theirs.ygap) == (gap, gap)
+    assert page.evaluate(GAPS, [rows, columns, heatmap_template()]) == [gap, gap]
 
 
 def test_the_comparison_sees_a_shifted_row_and_a_name_that_moved() -> None:

@@ -25,6 +25,7 @@ from viz.figures.colors import MASK_COLOR, MASK_OPACITY, MASK_STROKE_OPACITY, TH
 from viz.figures.labels import Label, token_labels
 
 MAX_STROKES = 24  # diagonal strokes along a side of a masked map
+LEAST_WITH_GAP = 10  # px of a cell; smaller ones have no line around them: of so many it is a pattern, and Plotly paints them one by one
 COLOURS = ("linear", "max", "log")
 LOG_LOWEST = -3  # a logarithmic scale begins at 10 ** -3
 
@@ -90,6 +91,8 @@ def attention_heatmap(
     header = frame.header(texts.row, texts.column, texts.scale.replace("{largest}", f"{largest:.4f}"), ticks, ramps)
     tokens = f"{texts.query} <b>%{{y}}</b><br>{texts.key} <b>%{{x}}</b>"
     log = colour == "log"
+    size = _size(rows, columns, row_width)
+    gap = int(min(size["row"], size["column"]) >= LEAST_WITH_GAP)
     heatmap = go.Heatmap(
         z=np.log10(np.maximum(z.astype(np.float64), 10.0**LOG_LOWEST)).astype(np.float32) if log else z,
         customdata=z.tolist() if log else None,  # plotly.js finds no entry in an array of typed arrays
@@ -97,8 +100,8 @@ def attention_heatmap(
         zmax=max(ticks),
         colorscale=ramp(color),
         showscale=False,
-        xgap=1,
-        ygap=1,
+        xgap=gap,
+        ygap=gap,
         hoverongaps=False,
         hovertemplate=f"{tokens}<br>{texts.weight} <b>%{{{'customdata' if log else 'z'}:.4f}}</b><extra></extra>",
     )
@@ -116,7 +119,6 @@ def attention_heatmap(
                 hovertemplate=f"{tokens}<br>{texts.masked}<extra></extra>",
             )
         )
-    size = _size(rows, columns, row_width)
     layout = frame.base_layout(size["height"], uirevision)
     layout |= {
         "margin": {"l": size["left"], "r": frame.EDGE, "t": size["top"], "b": 10},

@@ -12,7 +12,7 @@ import json
 import numpy as np
 
 from viz.figures import frame
-from viz.figures.attention_heatmap import LOG_LOWEST, MAX_STROKES, HeatmapTexts, attention_heatmap
+from viz.figures.attention_heatmap import LEAST_WITH_GAP, LOG_LOWEST, MAX_STROKES, HeatmapTexts, attention_heatmap
 from viz.figures.colors import KIND_COLORS
 from viz.figures.labels import text_width
 
@@ -24,6 +24,7 @@ _SIZES = {
     "edge": frame.EDGE,
     "header": frame.HEADER,
     "strokes": MAX_STROKES,
+    "gap": LEAST_WITH_GAP,
     "log": LOG_LOWEST,
 }
 

@@ -95,8 +95,9 @@ atlas.heatmap = (() => {
 
     const colour = log ? (weight) => Math.log10(Math.max(weight, 10 ** sizes.log)) : (weight) => weight;
     const z = Float32Array.from(view.z, (weight, i) => (view.masked?.[i] ? NaN : colour(weight)));
+    const gap = Number(Math.min(size.row, size.column) >= sizes.gap);
     Object.assign(map, {
-      z: inRows(z, down, across), zmin: values[0], zmax: values.at(-1),
+      xgap: gap, ygap: gap, z: inRows(z, down, across), zmin: values[0], zmax: values.at(-1),
       hovertemplate: `${tokens}<br>${say("map.hover.weight")} <b>%{${log ? "customdata" : "z"}:.4f}</b><extra></extra>`,
     });
     /* Plotly finds no entry in an array of typed arrays. */
