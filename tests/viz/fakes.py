@@ -57,6 +57,10 @@ class FakeConfig:
     position_layout: str = "interleaved"
     encoder: StackSizes = StackSizes(*ENCODER, d_ff=128, vocab_size=100)
     decoder: StackSizes = StackSizes(*DECODER, d_ff=128, vocab_size=100)
+    norm: str = "pre"
+    tie_embeddings: bool = True
+    tie_output: bool = False
+    output_bias: bool = False
 
 
 class FakeTranslator:
