@@ -204,7 +204,7 @@
       put("frames", ...sheets, frame);
       const place = [left + 6, y + 6, stands ? COLUMN - 80 : COLUMN - 12, 26];
       const head = block(`${column}.${layer}`, column, place, {name, count, classes: "m-layer", expanded: true});
-      head.append(text(left + 16, y + 24, name, "m-name"), text(left + (stands ? 318 : 382), y + 24, number(count), "m-count", "end"));
+      head.append(text(left + 16, y + 24, name, "m-name"), text(left + (stands ? 300 : 382), y + 24, number(count), "m-count", "end"));
       if (stands) {
         const times = say("machine.layer.times", {layers: sizes[column].layers});
         head.append(text(left + SIDES.encoder.blocks, y + 24, times, "m-times"));
@@ -268,7 +268,7 @@
       put("wires", arrowAt([stream, y + 29], [stream, y], "m-stream"));
       let end = wide(`${which}_embedding`, column, y + 30, {
         name: say("machine.place.embedding"), about: `${number(vocab_size)} × ${width}${scale}`, count,
-        shared: shared ? say("machine.shared") : "",
+        shared: shared && say(`machine.shared.${shared}`),
       });
       streams.push([stream, y, end]);
       shapeAt(column, end + 15, `${column}.embedded`);
@@ -306,9 +306,10 @@
     shapeAt("decoder", y + 9, "decoder.final");
     put("wires", arrowAt([SIDES.decoder.stream, y + 21], [SIDES.decoder.stream, y], "m-stream"));
     const {count, shared} = places.output;
+    const again = shared && say(`machine.shared.${shared}`);
     y = wide("output", "decoder", y + 22, {
-      name: say("machine.place.output"), count, shared: shared && !count ? say("machine.shared") : "",
-      about: `${number(sizes.d_model)} → ${number(sizes.decoder.vocab_size)}${shared && count ? ` · ${say("machine.shared")}` : ""}`,
+      name: say("machine.place.output"), count, shared: shared && !count ? again : "",
+      about: `${number(sizes.d_model)} → ${number(sizes.decoder.vocab_size)}${shared && count ? ` · ${again}` : ""}`,
     });
     shapeAt("decoder", y + 12, "logits");
     y = pill("softmax", "decoder", y + 24, {name: say("machine.place.softmax")});

@@ -55,7 +55,7 @@
     const picture = make("span", "m-row-glyph");
     picture.append(glyph(times > 1 && sizes.length === 2 ? [times, ...sizes] : sizes, filled));
     const said = make("span", "m-row-words");
-    said.append(symbols(symbol), make("span", "faint", words));
+    said.append(symbols(symbol), " ", make("span", "faint", words));
     line.append(picture, said, make("span", "m-row-shape", `${times > 1 ? `${times} × ` : ""}${shape(sizes)}`));
     return line;
   };
@@ -141,7 +141,7 @@
     if (!place) return null;
     const short = (name) => (name.startsWith(`${about.id}.`) ? name.slice(about.id.length + 1) : name);
     const rows = place.tensors.map(([name, sizes]) => [short(name.replace("{layer}", about.layer)), shape(sizes), number(product(sizes))]);
-    if (place.shared) rows.push([value.picture.places[place.shared].tensors[0][0], say("machine.shared"), "0"]);
+    if (place.shared) rows.push([value.picture.places[place.shared].tensors[0][0], say(`machine.shared.${place.shared}`), "0"]);
     return table(rows, place.count);
   };
   const sublayersOf = ({stack, layer}, value) => {

@@ -75,7 +75,7 @@
         piece.style.width = `${(100 * parts[part]) / most}%`;
         bar.append(piece);
       });
-      cell.append(make("span", "m-config", say(`machine.config.${config}`)), make("b", "", number(total)), bar);
+      cell.append(make("span", "m-config", say(`machine.config.${config}`)), " ", make("b", "", number(total)), bar);
       head.append(cell);
     });
     const body = table.createTBody();
@@ -85,7 +85,7 @@
       label.scope = "row";
       made.append(label, ...cells.map(([content, share]) => {
         const cell = make("td", "", content);
-        if (share !== undefined) cell.append(make("span", "faint", share));
+        if (share !== undefined) cell.append(" ", make("span", "faint", share));
         return cell;
       }));
       return made;
