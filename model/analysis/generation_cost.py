@@ -25,7 +25,7 @@ from model.results import AttentionTrace, Translation
 from model.transformer import Transformer
 
 WAYS = ("parallel", "cached", "uncached")
-MAX_STEPS = 48  # tokens of the target that are generated anew
+MAX_STEPS = 24  # tokens of the target that are generated anew
 REPEATS = 3
 SECONDS = 0.5  # after so much time no further repeat begins
 

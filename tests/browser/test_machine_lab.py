@@ -119,6 +119,25 @@ def test_a_narrow_dark_page_scrolls_down_only(open_real):
     assert small == []
 
 
+def test_another_sentence_and_another_language_are_followed(open_real, embedded):
+    page = open_real("machine", lang="en")
+    there(page, "heads")
+    page.locator("#tab-translate-button").click()
+    page.locator("#sentence textarea").fill("I love you.")
+    page.wait_for_function("atlas.result().request.text === 'I love you.'", timeout=WAIT)
+    page.evaluate("atlas.set({kind: 'encoder_self', layer: 0, head: 2})")
+    page.locator("#tab-machine-button").click()
+    assert page.locator("#lab-heads-area").evaluate("(area) => area.matches('.lab-old')")  # until the new numbers are there
+    there(page, "heads")
+    length = len(embedded.translate("I love you.", "fra").src_ids)
+    assert f"{length} rows × {length} columns" in page.locator("#lab-heads").inner_text()
+    page.locator("[data-lang=zh]").click()
+    page.wait_for_function("document.querySelector('#lab-heads').innerText.includes('编码器自注意力')", timeout=WAIT)
+    there(page, "masks")
+    assert page.locator(".lab-mask-kind:nth-child(1) bdi").first.inner_text() == "I love you."
+    expect(page.locator(".lab-mask-kind h4").first).to_have_text("编码器自注意力")
+
+
 def test_by_keyboard_from_the_contents(open_real):
     page = open_real("machine", lang="en")
     link = page.locator(".lab-contents button", has_text="Length")
