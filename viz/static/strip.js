@@ -62,6 +62,7 @@
     });
 
     let drawn = "";
+    let named = "";
     let width = element.clientWidth; // told by the browser below: asking, amid changes, costs a layout of the whole page
     const pitchFor = (heads, width) => Math.max(LEAST, Math.min(MOST, Math.floor((width - GUTTER) / heads)));
     const show = () => {
@@ -78,7 +79,9 @@
       /* The room of the tallest kind is kept, so that what stands below stays where it is. */
       const heights = KINDS.map((kind) => atlas.maps.size(kind)).map(({layers, heads}) => layers * pitchFor(heads, width));
       room.style.minHeight = `${Math.max(...heights)}px`;
-      names.replaceChildren(atlas.mosaicNames({...size, pitch}));
+      const shape = `${size.layers} ${size.heads} ${pitch}`;
+      if (named !== shape) names.replaceChildren(atlas.mosaicNames({...size, pitch})); // most models have as many heads of every kind
+      named = shape;
       mosaic.show({cells: atlas.laidOut(state.kind, size), side: pitch - (pitch >= 24 ? 4 : 2), pitch: [pitch, pitch]});
     };
     onChange(["lang", "kind"], show);
