@@ -52,7 +52,8 @@ def fresh(browser: Browser, from_opening: bool = False) -> BrowserContext:
     """A visitor with an empty cache."""
     context = browser.new_context(viewport=SIZE, color_scheme="light", locale="en-US")
     context.set_default_timeout(120_000)
-    context.add_init_script("localStorage.setItem('attention-atlas-tour', '1')")  # the offer of the tour would lie over what is clicked
+    # The offer of the tour would lie over what is clicked; an empty page has nothing to remember it by.
+    context.add_init_script("try { localStorage.setItem('attention-atlas-tour', '1'); } catch {}")
     context.add_init_script(clock.SCRIPT + (clock.FROM_OPENING if from_opening else ""))
     return context
 
