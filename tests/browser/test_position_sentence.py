@@ -177,3 +177,12 @@ def test_without_weights_the_sections_say_so(open_page: Open) -> None:
         "This model's weights cannot be read, so there is nothing to compute here."
     )
     assert json.dumps(page.evaluate("atlas.wordOrderShown()")) == "null"
+
+
+def test_places_and_orders_of_another_sentence_are_left_out_and_told(open_real: Open) -> None:
+    page = seen(open_real("positions", search=f"{SEARCH}&places=3,77&wordorder=0,2,1"), "places")
+    expect(page.locator("#at-places .caption")).to_contain_text("“cat” at 2 and at 6")
+    seen(page, "order")
+    assert page.evaluate("[atlas.state.position_sentence.places, atlas.state.word_order.order]") == [None, None]
+    assert sorted(page.evaluate("atlas.leftOut.all()")) == [["places", "3,77"], ["wordorder", "0,2,1"]]
+    expect(page.locator("#position-places-notice [role=alert]")).to_be_hidden()

@@ -13,7 +13,8 @@
   const caption = (element, text) => atlas.fill(sectionOf(element)?.querySelector("[data-caption]"), text);
   const same = (one, other) => JSON.stringify(one ?? null) === JSON.stringify(other ?? null);
 
-  /* What the sections share: asks when `key()` has changed (null: not yet), shows each answer, and steps back while the answer is another sentence's. */
+  /* What the sections share: asks when `key()` has changed (null: not yet), shows each answer, and steps back while the answer is another
+   * sentence's. */
   const follow = (element, props, watch, name, key, show) => {
     let facts = null;
     const current = () => Boolean(facts) && same(facts.request, atlas.result()?.request);
@@ -162,7 +163,15 @@
       };
       caption(element, say(facts.same ? "positions.places.said.same" : "positions.places.said.other", numbers));
     };
-    const look = follow(element, props, watch, "places", () => settled() && [state.position_sentence.places], show);
+    /* Places from the page's address that this sentence does not have are left out, and the visitor is told. */
+    const fit = () => {
+      const {places} = state.position_sentence;
+      const there = (place) => place < tokens().length;
+      if (!places || !same(atlas.maps.current()?.request, settled()) || (places.every(there) && places[0] !== places[1])) return;
+      atlas.leftOut.add("places", places.join(","));
+      state.position_sentence = {...state.position_sentence, places: null};
+    };
+    const look = follow(element, props, watch, "places", () => settled() && (fit(), true) && [state.position_sentence.places], show);
     onChange(["position_sentence"], look);
   };
 
@@ -198,8 +207,8 @@
       const own = SELF.includes(state.kind) && typeof state.head === "number";
       const chosen = own ? state : facts ?? {kind: "encoder_self", layer: null, head: null};
       const pick = (patch) => set({kind: chosen.kind, layer: chosen.layer ?? 0, head: chosen.head ?? 0, ...patch});
-      atlas.choices(find("kinds"), SELF.map((value) => ({value, label: say(`kind.${value}.short`), spoken: say(`kind.${value}`)})), chosen.kind,
-        (kind) => pick({kind}));
+      const kinds = SELF.map((value) => ({value, label: say(`kind.${value}.short`), spoken: say(`kind.${value}`)}));
+      atlas.choices(find("kinds"), kinds, chosen.kind, (kind) => pick({kind}));
       const {layers, heads} = atlas.maps.size(chosen.kind);
       atlas.choices(find("layers"), range(layers), chosen.layer, (layer) => pick({layer}));
       atlas.choices(find("heads"), range(heads), chosen.head, (head) => pick({head}));
@@ -208,7 +217,8 @@
       const signed = (value) => (value > 0 ? `+${value}` : String(value).replace("-", "−"));
       const numbers = {
         name: `L${facts.layer} H${facts.head}`, favourite: signed(facts.favourite), spread: two(facts.spread),
-        real: signed(facts.real_favourite), weight: two(facts.real_weight), overlap: two(facts.overlap), even: two(facts.even), limit: facts.limit,
+        real: signed(facts.real_favourite), weight: two(facts.real_weight), overlap: two(facts.overlap), even: two(facts.even),
+        limit: facts.limit,
       };
       caption(element, say("positions.head.said", numbers));
       const line = sectionOf(element).querySelector("[data-overlap]");

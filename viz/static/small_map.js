@@ -68,7 +68,8 @@
       context.fillStyle = `rgb(${paint.colour("ink").join(" ")})`;
       context.textBaseline = "middle";
       context.textAlign = "right";
-      if (box.left) map.rows.forEach(({text}, i) => context.fillText(cut(context, text, ROOM), box.left - GAP, box.top + (i + 0.5) * box.cell));
+      const middle = (i) => box.top + (i + 0.5) * box.cell;
+      if (box.left) map.rows.forEach(({text}, i) => context.fillText(cut(context, text, ROOM), box.left - GAP, middle(i)));
       if (!box.named) return;
       context.textAlign = "left";
       map.columns.forEach(({text}, j) => {
@@ -98,7 +99,8 @@
       const image = context.createImageData(wide, high);
       const [down, across] = [paint.spans(map.rows.length, high), paint.spans(map.columns.length, wide)];
       const shades = paint.ramp(paint.colour("page"), paint.colour(map.kind), 1, 1);
-      paint.map(new Uint32Array(image.data.buffer), wide, [0, 0], {data: bytes(), rows: map.rows.length, columns: map.columns.length}, down, across, shades);
+      const thumb = {data: bytes(), rows: map.rows.length, columns: map.columns.length};
+      paint.map(new Uint32Array(image.data.buffer), wide, [0, 0], thumb, down, across, shades);
       context.putImageData(image, x, y);
       context.strokeStyle = `rgb(${paint.colour("line").join(" ")})`;
       context.strokeRect(box.left - 0.5, box.top - 0.5, box.width + 1, box.height + 1);

@@ -39,7 +39,11 @@
       });
       enter();
     };
-    const soon = atlas.debounce(350, () => onOrder(order));
+    let ahead = false; // words were moved that nobody has been told of yet
+    const soon = atlas.debounce(350, () => {
+      ahead = false;
+      onOrder(order);
+    });
     const move = (word, to) => {
       if (word === null || special(word) || special(order[to]) || !(to in order) || order[to] === word) return;
       const focused = document.activeElement;
@@ -47,6 +51,7 @@
       order.splice(to, 0, word);
       show();
       focused?.focus({preventScroll: true}); // moving a node takes the focus from it
+      ahead = true;
       said.textContent = say("positions.order.moved", {word: words()[word].text, place: to, last: order.length - 1});
       soon();
     };
@@ -100,18 +105,25 @@
     addEventListener("pointerup", drop);
     addEventListener("pointercancel", drop);
     return {
+      release() {
+        soon.cancel();
+        ahead = false;
+        hold(null);
+      },
       /* The words of a sentence, in an order that came from Python. */
       put(next) {
         const labels = words();
         const shape = labels.map(({text}) => text).join(" ");
         if (row.dataset.shape !== shape) {
           row.dataset.shape = shape;
+          soon.cancel();
+          ahead = false;
           held = null;
           order = labels.map((_, i) => i);
           row.replaceChildren(...labels.map(make_));
           row.querySelectorAll("span b").forEach((number, i) => (number.textContent = i ? String(labels.length - 1) : "0"));
         }
-        if (next?.length === labels.length && !drag && held === null) order = [...next];
+        if (next?.length === labels.length && !drag && held === null && !ahead) order = [...next];
         show();
       },
     };
@@ -175,31 +187,49 @@
       atlas.fill(find("verdict"), say("positions.order.verdict", numbers));
       caption(element, say(back.checked ? "positions.order.said.back" : "positions.order.said", numbers));
     };
+    /* An answer about an order that has been left since is shown, but steps back; the words stay where they were moved. */
+    const wanted = ({seed: of, order}) => (state.word_order.order ? same(state.word_order.order, order) : of === state.word_order.seed);
+    const mark = () => find("grid").classList.toggle("behind", Boolean(shown) && !wanted(shown));
     const show = (facts, current) => {
       const request = settled();
       if (origin !== null && request && !same(origin, request)) state.word_order = {...state.word_order, order: null};
       if (request) origin = request;
       shown = current ? facts : null;
       if (document.activeElement !== seed) seed.value = state.word_order.seed;
-      row.put(current ? facts.order : null);
+      row.put(current && wanted(facts) ? facts.order : null);
+      mark();
       Object.values(cells).forEach(({title, name}) => atlas.fill(title, name()));
       if (shown) fill(shown);
     };
-    const look = follow(element, props, watch, "order", () => settled() && [
+    /* An order from the page's address that is none of this sentence's words is left out, and the visitor is told. */
+    const fit = () => {
+      const {order} = state.word_order;
+      if (!order || !same(atlas.maps.current()?.request, settled()) || isOrder(order)) return;
+      atlas.leftOut.add("wordorder", order.join(","));
+      state.word_order = {...state.word_order, order: null};
+    };
+    const isOrder = (order) => order.length === words().length && new Set(order).size === order.length
+      && order.every((word, place) => words()[word] && (word === place || !(words()[place].special || words()[word].special)));
+    const look = follow(element, props, watch, "order", () => settled() && (fit(), true) && [
       state.word_order, state.kind === "encoder_self" ? [state.layer, state.head] : null,
     ], show);
 
     const reseed = (value) => {
+      row.release();
       seed.value = value;
       change({seed: value, order: null});
     };
     find("shuffle").addEventListener("click", () => reseed((state.word_order.seed + 1) % (MAX_SEED + 1)));
-    find("restore").addEventListener("click", () => change({order: words().map((_, i) => i)}));
+    find("restore").addEventListener("click", () => {
+      row.release();
+      change({order: words().map((_, i) => i)});
+    });
     seed.addEventListener("change", () => {
       const value = Math.round(Number(seed.value));
       reseed(Number.isFinite(value) ? Math.max(0, Math.min(MAX_SEED, value)) : state.word_order.seed);
     });
     back.addEventListener("change", () => shown && fill(shown));
+    onChange(["word_order"], mark);
     onChange(["word_order", "kind", "layer", "head"], look);
   };
 })();
