@@ -20,6 +20,7 @@ SENTENCES = {
     "long": f"{LONG} " + "to be or not " * 6,
     "hostile": "I <b>am</b> & <s> $x$ &amp; <so> so & $y$ then",
     "scripts": "שלום مرحبا नमस्ते 👩‍👩‍👧 你好 مدرسة",
+    "wider than thought": "so 😀😀😀😀😀😀😀😀 it is",
 }
 BOXES = """() => {
   const plot = document.querySelector('#map .plot'), {xaxis, yaxis, _size: size} = plot._fullLayout;
