@@ -59,7 +59,8 @@ class Orders:
 def read_orders(
     translator: Translator, translation: Translation, tokens: Sequence[int], beam_size: int | None = None
 ) -> Orders:
-    """Reads and translates the sentence and the same tokens in another order, with positions and without: four times.
+    """Reads and translates the sentence and the same tokens in another order, with positions and without: four times, but that the given
+    translation is taken for the first of them, unless it is not the model's own (`forced`).
 
     tokens: see `Orders`. Raises InvalidSettingError for anything but an order of all the sentence's tokens.
     """
@@ -68,16 +69,25 @@ def read_orders(
         raise InvalidSettingError("order", list(tokens), f"the numbers from 0 to {count - 1}, each once")
     models = {"on": translator, "off": translator.without("positions")}
     orders = (translation.src_ids, tuple(translation.src_ids[place] for place in tokens))
-    found = [{name: _read(each, ids, translation.target, beam_size) for name, each in models.items()} for ids in orders]
-    return Orders(tuple(tokens), *found)
+    own = None if translation.forced else translation
+
+    def read(name: str, ids: Sequence[int], known: Translation | None = None) -> Reading:
+        maps = _encoder_maps(models[name], ids)
+        return Reading(maps, known or models[name].translate_ids(ids, translation.target, beam_size))
+
+    original, moved = orders
+    return Orders(
+        tuple(tokens),
+        {"on": read("on", original, own), "off": read("off", original)},
+        {"on": read("on", moved), "off": read("off", moved)},
+    )
 
 
-def _read(translator: Translator, src_ids: Sequence[int], target: str, beam_size: int | None) -> Reading:
+def _encoder_maps(translator: Translator, src_ids: Sequence[int]) -> np.ndarray:
     ids = torch.tensor([list(src_ids)], dtype=torch.long, device=translator.device)
     with torch.inference_mode(), attention_hook(AttentionRecorder()) as recorder:
         translator.model.encode(ids)
-    maps = recorder.stack("encoder_self")[:, 0].float().cpu().numpy()
-    return Reading(maps, translator.translate_ids(src_ids, target, beam_size))
+    return recorder.stack("encoder_self")[:, 0].float().cpu().numpy()
 
 
 def shuffled(count: int, seed: int) -> tuple[int, ...]:

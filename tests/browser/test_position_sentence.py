@@ -127,6 +127,7 @@ def test_words_are_moved_by_key_by_click_and_by_dragging(open_real: Open) -> Non
     page.locator("#at-order [data-restore]").click()
     page.wait_for_function("() => atlas.wordOrderShown()?.order.every((word, i) => word === i)")
     assert words(page)[1:-1] == written
+    expect(page.locator("#at-order .caption")).to_contain_text("The words stand as written")
     first = page.locator("#at-order .movable button").first
     first.focus()
     for key in ("Enter", "ArrowRight", "ArrowRight", "Enter"):

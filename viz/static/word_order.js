@@ -185,7 +185,8 @@
         at_on: `L${facts.on.where[0]} H${facts.on.where[1]}`, at_off: `L${facts.off.where[0]} H${facts.off.where[1]}`,
       };
       atlas.fill(find("verdict"), say("positions.order.verdict", numbers));
-      caption(element, say(back.checked ? "positions.order.said.back" : "positions.order.said", numbers));
+      const moved = facts.tokens.some((from, to) => from !== to);
+      caption(element, say(moved ? `positions.order.said${back.checked ? ".back" : ""}` : "positions.order.said.written", numbers));
     };
     /* An answer about an order that has been left since is shown, but steps back; the words stay where they were moved. */
     const wanted = ({seed: of, order}) => (state.word_order.order ? same(state.word_order.order, order) : of === state.word_order.seed);

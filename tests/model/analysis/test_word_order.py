@@ -90,6 +90,12 @@ def test_without_positions_the_translation_is_the_same_in_any_order(tiny_transla
     assert changed
 
 
+def test_a_given_translation_is_not_taken_for_the_models_own(tiny_translator: Translator) -> None:
+    given = tiny_translator.force("I love you.", "Le chat.")
+    found = read_orders(tiny_translator, given, cycle(len(given.src_ids)))
+    assert found.original["on"].translation.text == tiny_translator.translate("I love you.").text != "Le chat."
+
+
 def test_anything_but_an_order_of_all_tokens_is_refused(tiny_translator: Translator) -> None:
     translation = tiny_translator.translate("I love you.")
     count = len(translation.src_ids)

@@ -80,6 +80,7 @@ TEXT: dict[str, str] = {
     "positions.order.verdict": "Each pair of words against itself in both orders, {name}: with positions a weight changes by up to {on}, without by up to {off}. "
     "Over all heads of the encoder: {most_on} ({at_on}) and {most_off} ({at_off}).",
     "positions.order.said": "Encoder, {name}. Positions off: the map of the moved words is that of the words as written with its rows and columns moved, and nothing else. With positions it is another one.",
+    "positions.order.said.written": "Encoder, {name}. The words stand as written: move one, and compare.",
     "positions.order.said.back": "Encoder, {name}. The moved words are back in the order as written. Positions off: the two maps are now the same. With positions they are not.",
     "positions.order.more": "Attention compares vectors in pairs and sums over all keys, and neither asks which came first. Without positions the encoder's states therefore move along with the words and are otherwise unchanged, to rounding. "
     "The decoder looks at them by way of a sum again, so the translation stays the same as well. The language prefix and the end token keep their places, and the pieces of a word stay together; they are moved as tokens, nothing is cut anew.",
