@@ -54,7 +54,7 @@ def build(runs: RunCache, bridge: gr.HTML, result: gr.HTML) -> None:
     with gr.Column(elem_id="steps-area"):
         static_block(_HEAD, "atlas.applyText(element)", "steps-head")
         static_block(_CONTROLS, "atlas.stepsControls(element)", "steps-controls")
-        message = static_block(_NOTICE, "atlas.notice(element, props, watch)", "steps-notice")
+        message = static_block(_NOTICE, "atlas.notice(element, props, watch, atlas.stepsProblem)", "steps-notice")
         static_block(_VIEW, "atlas.stepsView(element)", "steps-view")
         value = static_block("", "atlas.stepsValue(props, watch)", "steps-value", None, visible="hidden")
         sum_of_cell = static_block("", "atlas.stepsCell(props, watch)", "steps-cell", None, visible="hidden")

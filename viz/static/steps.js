@@ -28,6 +28,7 @@
 
   /* ---- asking ---- */
   let payload = null;
+  let troubled = false;
   let asked = "";
   const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
   const ready = () => {
@@ -46,7 +47,8 @@
     const root = document.querySelector("#steps-view .walk-root");
     if (!root) return;
     const other = payload && !same(payload.request, atlas.maps.current()?.request);
-    root.dataset.state = !atlas.maps.current() ? "nothing" : !payload ? "first" : other ? "old" : answers(payload) ? "here" : "waits";
+    const first = troubled ? "none" : "first"; // the message above says why there is none
+    root.dataset.state = !atlas.maps.current() ? "nothing" : !payload ? first : other ? "old" : answers(payload) ? "here" : "waits";
   };
   const ask = () => {
     if (ready()) state.steps.row = rowNow();
@@ -61,6 +63,11 @@
     if (payload && answers(payload)) return;
     asked = "";
   });
+
+  atlas.stepsProblem = (problem) => {
+    troubled = Boolean(problem);
+    showState();
+  };
 
   /* ---- cells whose weights only the server has: one at a time, each asked for once ---- */
   const cells = new Map();

@@ -1,6 +1,7 @@
 /* Step by step, part 6: predict, then reveal. Questions made from the numbers on the page, and answered by them.
  *
- * A question belongs to a step. While it is open, what the step shows is covered; an answer, or "show me", uncovers it. No score is kept.
+ * A question belongs to a step. While it is open, what the step shows is covered, unless that is what is to be looked at; an answer, or
+ * "show me", uncovers it. No score is kept.
  */
 (() => {
   const {say, make} = atlas;
@@ -33,6 +34,7 @@
       if (picks.length < 2) return null;
       const best = indexOfLargest(picks.map((j) => a.products[j]));
       return {
+        look: true, // the answer is to be found in the pictures
         ask: say("steps.ask.fits"),
         options: picks.map((j, at) => ({text: keys[j].text, right: at === best, token: true})),
         answer: say("steps.ask.fits.answer", {key: quoted(keys[picks[best]]), value: number(a.products[picks[best]], 2)}),
@@ -143,6 +145,7 @@
       options.firstChild.focus();
     });
     section.dataset.asks = open ? "open" : "closed";
+    section.toggleAttribute("data-eyes-open", Boolean(question.look));
     box.append(start, ask, options, show, answer);
     return box;
   };

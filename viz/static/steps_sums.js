@@ -37,7 +37,9 @@
 
   /* stage -> lines of text. w: a walk; f: facts of the model; i: which number of the vector, or which key. */
   const here = {
-    scaled: ({w, f: {embedding_scale: root}}, i) => [`${number(w.embedding[i])} × ${number(root, root % 1 ? 4 : 0)} = ${number(w.scaled[i])}`],
+    scaled: ({w, f: {embedding_scale: root}}, i) => [
+      `${number(w.embedding[i])} × ${number(root, root % 1 ? 4 : 0)} = ${number(w.scaled[i])}`,
+    ],
     encoding: ({w, f, position}, i) => {
       if (w.encoding.every((value) => value === 0)) return ["0"];
       const {exponent, name} = angle(f, i);

@@ -10,7 +10,7 @@
     const {facts: f, token, position, before, after} = c;
     const vectors = [before, after].filter(Boolean).flatMap(({embedding, scaled, encoding, input}) => [embedding, scaled, encoding, input]);
     const scale = Math.max(...vectors.map(largest)); // one for all, or the picture of a sum would be none
-    const params = {token: token.label.text, id: grouped(token.id), position, d: f.d_model, count: grouped(f.vocab_size)};
+    const params = {token: token.label.text, id: token.id, position, d: f.d_model, count: grouped(f.vocab_size)};
     const plain = f.embedding_scale === 1;
     const root = number(f.embedding_scale, f.embedding_scale % 1 ? 2 : 0);
     const out = shape(f.d_model);
