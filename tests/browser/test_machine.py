@@ -117,6 +117,7 @@ def test_small_squares_are_the_real_maps_and_choose_the_head_everywhere(open_rea
     expect(page.locator('.m-head-button[aria-pressed="true"]')).to_have_text("H6")
     page.locator(".m-head-button").nth(1).click()
     assert state(page, "kind", "layer", "head") == ["encoder_self", 4, 1]
+    expect(page.locator(".m-head-button").nth(1)).to_be_focused()
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
@@ -141,6 +142,15 @@ def test_the_inside_of_a_block_is_the_real_module_s(open_real: Open, embedded: T
     page.locator(".m-actions button").first.click()
     expect(page.locator("#tab-steps-button")).to_have_attribute("aria-selected", "true")
     assert state(page, "kind", "layer") == ["cross", 2]
+
+
+def test_what_is_inside_stays_beside_the_block_that_was_opened(open_real: Open, embedded: Translator) -> None:
+    page = machine(open_real("machine"))
+    block(page, "softmax").scroll_into_view_if_needed()
+    block(page, "softmax").click()
+    expect(page.locator(".machine-inside h3")).to_have_text("softmax")
+    expect(page.locator(".machine-inside h3")).to_be_in_viewport()
+    assert numbers(page.locator(".m-row-shape").last.inner_text())[1] == embedded.config.vocab_size
 
 
 def test_by_keyboard_from_block_to_block_and_inside(open_real: Open) -> None:
@@ -261,6 +271,9 @@ def test_on_a_narrow_screen_the_picture_scrolls_in_its_frame(open_real: Open, th
       && [...node.childNodes].some((each) => each.nodeType === 3 && each.nodeValue.trim())
       && parseFloat(getComputedStyle(node).fontSize) < 12).map((node) => node.textContent)"""
     assert page.evaluate(small) == []
+    assert page.evaluate(f"{frame}.scrollLeft") > 300  # the block that the address names is in sight
+    place, room = block(page, "decoder.0.feed_forward").bounding_box(), page.locator(".machine-frame").bounding_box()
+    assert room["x"] <= place["x"] and place["x"] + place["width"] <= room["x"] + room["width"]
     page.locator('[data-machine="in"]').click()
     assert page.evaluate(f"{frame}.scrollWidth") > 1050
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -52,6 +52,7 @@
     let zoom = 1;
     let open = null; // which layers of a stack are open
     let drawn = {blocks: []};
+    let seen = false; // drawn once where it can be seen
 
     /* ---- which block ---- */
     const isReal = () => {
@@ -113,6 +114,11 @@
       size();
       const stop = drawn.blocks.find(({id}) => id === (focused ?? block)) ?? drawn.blocks.find(({id}) => id === block) ?? drawn.blocks[0];
       stop.node.setAttribute("tabindex", 0);
+      if (!seen && state.machine.block) { // the block that the address names, brought into a narrow frame
+        const chosen = drawn.blocks.find(({id}) => id === block);
+        if (chosen) frame.scrollLeft = zoom * (chosen.x + chosen.w / 2) - frame.clientWidth / 2;
+      }
+      seen = frame.clientWidth > 0;
       if (focused) stop.node.focus({preventScroll: true});
     };
     const size = () => {
@@ -121,12 +127,21 @@
       find("in").disabled = zoom === ZOOMS.at(-1);
       find("out").disabled = zoom === ZOOMS[0];
     };
-    const drawInside = () => machine.inside(find("inside"), blockNow(), value, {
-      real: isReal(),
-      chosen: {kind: state.kind, layer: state.layer, head: state.head},
-      onHead: (kind, layer, head) => set({kind, layer, head}),
-      onJump: jump,
-    });
+    /* Made anew at every change; who stood on one of its buttons stands there again. */
+    const drawInside = () => {
+      const host = find("inside");
+      const buttons = () => [...host.querySelectorAll("button")];
+      const at = buttons().indexOf(document.activeElement);
+      const before = host.dataset.block;
+      machine.inside(host, blockNow(), value, {
+        real: isReal(),
+        chosen: {kind: state.kind, layer: state.layer, head: state.head},
+        onHead: (kind, layer, head) => set({kind, layer, head}),
+        onJump: jump,
+      });
+      if (host.dataset.block !== before) host.scrollTop = 0;
+      else if (at >= 0) buttons()[at]?.focus({preventScroll: true});
+    };
     /* To another screen, with this layer chosen there. The head stays if it is one of this layer's, else it is the first. */
     const jump = (tab, kind, layer) => {
       if (kind) {
@@ -280,7 +295,10 @@
     onChange(["kind", "layer", "head"], redraw);
     atlas.maps.onMaps(redraw);
     atlas.onResult(follow);
-    atlas.onModel(follow);
+    atlas.onModel(() => {
+      asked = null; // a model that was fetched back has answered nothing yet
+      follow();
+    });
     atlas.applyText(element);
     show();
     follow();
