@@ -211,8 +211,9 @@ def halves_site(halves: Translator) -> Iterator[str]:
 
 
 def test_a_post_norm_model_is_walked_in_its_own_order(open_page: Open, halves: Translator, halves_site: str) -> None:
-    search = "&tab=steps&text=I+am+a+student.&kind=cross&layer=2&head=3&step=1&depth=numbers"
+    search = "&text=I+am+a+student.&kind=cross&layer=2&head=3&step=1&depth=numbers"
     page = open_page(url=halves_site, picture=False, search=search)
+    page.locator("#tab-steps-button").click()
     wait_for_walk(page, kind="cross", layer=2, head=3, row=1)
     names = page.locator(".walk .step").evaluate_all("(steps) => steps.map((step) => step.dataset.step)")
     attended = ["qkv", "scores", "mask", "softmax", "mix", "join", "add"]
