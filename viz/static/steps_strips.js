@@ -155,7 +155,7 @@
       word.dir = "auto";
       const values = atlas.steps.row(matrix, j);
       label.append(word);
-      if (weighted) label.append(make("span", "key-weight", weights[j] < 0.005 ? "< 0.01" : number(weights[j], 2)));
+      if (weighted) label.append(make("span", "key-weight", weights[j] > 0 && weights[j] < 0.005 ? "< 0.01" : number(weights[j], 2)));
       label.append(strip({
         values, scale, tone, low: true, readout: said, pick: pick && ((index) => pick(index, j)),
         spoken: say("steps.strip.of_key", {name, key: labels[j].text}),
