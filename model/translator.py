@@ -15,13 +15,11 @@ import torch
 from model.analysis.cells import Cell, cell
 from model.analysis.norms import recorded_norms, shares
 from model.analysis.walkthrough import Place, Speech, Walk, walk
-from model.beam import beam_search
 from model.best_heads import BestHeads
 from model.catalogue import language_pair, preferred_target
 from model.config import StackSizes, TransformerConfig
 from model.decoding import (
     OWN_RULES,
-    Decoding,
     DecodingSettings,
     DecodingStep,
     Hypothesis,
@@ -40,7 +38,7 @@ from model.marian.weights import LoadWarning
 from model.repetition import MAX_REPEATS
 from model.results import AttentionTrace, Examination, RunnerUps, Translation
 from model.runner_ups import find_runner_ups
-from model.sampling import greedy_search, sample
+from model.search import search
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from model.variants import without as variant_without
@@ -292,42 +290,13 @@ class Translator:
         limit = length_limit(settings, len(src_ids), self.config.max_len)
         if self.generation is not None and settings.max_new_tokens is None:
             limit = min(limit, marian_limit(self.generation, self.config.max_len))
-        decoding = self._decoding(src_ids, settings, limit)
+        decoding = search(self._model, src_ids, settings, limit, self._banned_ids, self._rules)
 
         def run() -> Generator[DecodingStep, None, Translation]:
             hypotheses = yield from decoding
             return self._translation(source_text, target, src_ids, hypotheses[0], forced=False)
 
         return run()
-
-    def _decoding(self, src_ids: list[int], settings: DecodingSettings, max_new_tokens: int) -> Decoding:
-        model, banned_ids, penalty, rules = self._model, self._banned_ids, settings.length_penalty, self._rules
-        if settings.method == "sample":
-            return sample(
-                model,
-                src_ids,
-                max_new_tokens=max_new_tokens,
-                temperature=settings.temperature,
-                top_k=settings.top_k,
-                top_p=settings.top_p,
-                seed=settings.seed,
-                length_penalty=penalty,
-                banned_ids=banned_ids,
-                rules=rules,
-            )
-        if settings.method == "greedy" or settings.beam_size == 1:
-            return greedy_search(
-                model, src_ids, max_new_tokens=max_new_tokens, length_penalty=penalty, banned_ids=banned_ids, rules=rules
-            )
-        return beam_search(
-            model,
-            src_ids,
-            beam_size=settings.beam_size,
-            max_new_tokens=max_new_tokens,
-            length_penalty=penalty,
-            banned_ids=banned_ids,
-            rules=rules,
-        )
 
     def _target(self, target: str | None) -> str:
         return preferred_target(self.name, self.targets) if target is None else target

@@ -1,0 +1,31 @@
+"""The one search of three that the settings ask for: greedy, beam, or sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from model.beam import beam_search
+from model.decoding import Decoding, DecodingSettings, SearchRules
+from model.sampling import greedy_search, sample
+from model.transformer import Transformer
+
+
+def search(
+    model: Transformer,
+    src_ids: Sequence[int],
+    settings: DecodingSettings,
+    max_new_tokens: int,
+    banned_ids: Collection[int],
+    rules: SearchRules,
+) -> Decoding:
+    """The decoding of one sentence as a generator of steps; a beam of one is greedy.
+
+    src_ids: S ids. max_new_tokens: the limit in force, whatever the settings say. banned_ids: never written.
+    """
+    common = {"max_new_tokens": max_new_tokens, "length_penalty": settings.length_penalty, "banned_ids": banned_ids, "rules": rules}
+    if settings.method == "sample":
+        chance = {"temperature": settings.temperature, "top_k": settings.top_k, "top_p": settings.top_p, "seed": settings.seed}
+        return sample(model, src_ids, **chance, **common)
+    if settings.method == "greedy" or settings.beam_size == 1:
+        return greedy_search(model, src_ids, **common)
+    return beam_search(model, src_ids, beam_size=settings.beam_size, **common)
