@@ -98,9 +98,11 @@ def test_the_chosen_head_is_drawn(runs: RunCache, result: dict, kind: str, layer
     shared = [sum(min(a, b) for a, b in zip(one, other, strict=True)) for one, other in zip(real, expected.weights, strict=True)]
     assert facts["overlap"] == pytest.approx(np.mean(shared), abs=1e-5)
     assert facts["favourite"] == expected.offsets[np.argmax(expected.mean)]
-    sums = {offset: np.diagonal(real, offset).sum() for offset in range(-24, 25)}
-    assert facts["real_favourite"] == max(sums, key=sums.get)
-    assert facts["real_weight"] == pytest.approx(np.diagonal(real, facts["real_favourite"]).mean(), abs=1e-6)
+    bars = {offset: np.diagonal(real, offset).mean() for offset in expected.offsets if abs(offset) < len(real)}
+    assert facts["real_favourite"] == max(bars, key=bars.get) and facts["real_weight"] == pytest.approx(max(bars.values()), abs=1e-6)
+    drawn = [trace for trace in figure(view)["data"] if trace["type"] == "bar"][0]
+    assert array(drawn["x"])[np.nanargmax(array(drawn["y"]))] == facts["real_favourite"], "the tallest bar"
+    assert facts["real_pairs"] == len(np.diagonal(real, facts["real_favourite"]))
     size = len(real)
     reach = [[min(real[i, j], 1 / (i + 1 if kind == "decoder_self" else size)) for j in range(size)] for i in range(size)]
     assert facts["even"] == pytest.approx(np.sum(reach) / size, abs=1e-5)

@@ -136,8 +136,7 @@ def draw_head(runs: RunCache, result: object, store: object) -> tuple[Any, Any, 
         real = maps_of(run.trace, chosen.kind)[chosen.layer, chosen.head]
         even = np.isfinite(found.scores) / np.isfinite(found.scores).sum(axis=1, keepdims=True)
         weights = by_offset(real, found.offsets)
-        # by all the weight that lies there: the mean of a far offset is that of one or two pairs
-        most = np.nanargmax(weights * (len(real) - np.abs(found.offsets)))
+        most = np.nanargmax(weights)  # the tallest bar of the picture
         names = ("offset", "score", "weight", "mean", "lowest", "highest", "real", "alone", "at")
         figure = position_offsets(
             found.offsets,
@@ -160,6 +159,7 @@ def draw_head(runs: RunCache, result: object, store: object) -> tuple[Any, Any, 
             "spread": float(found.mean.max() - found.mean.min()),
             "real_favourite": int(found.offsets[most]),
             "real_weight": float(weights[most]),
+            "real_pairs": len(real) - abs(int(found.offsets[most])),
             "overlap": overlap(real, found.weights),
             "even": overlap(real, even),
             "real": fixed_point(real) if drawn else None,

@@ -217,8 +217,8 @@
       const signed = (value) => (value > 0 ? `+${value}` : String(value).replace("-", "−"));
       const numbers = {
         name: `L${facts.layer} H${facts.head}`, favourite: signed(facts.favourite), spread: two(facts.spread),
-        real: signed(facts.real_favourite), weight: two(facts.real_weight), overlap: two(facts.overlap), even: two(facts.even),
-        limit: facts.limit,
+        real: signed(facts.real_favourite), weight: two(facts.real_weight), pairs: facts.real_pairs,
+        overlap: two(facts.overlap), even: two(facts.even), limit: facts.limit,
       };
       caption(element, say("positions.head.said", numbers));
       const line = sectionOf(element).querySelector("[data-overlap]");

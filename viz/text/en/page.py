@@ -11,5 +11,5 @@ TEXT = {
     "tab.steps": "Step by step",
     "tab.positions": "Positions",
     "tab.machine": "Machine",
-    "footer.model": "Everything here comes from a real pass of the loaded model.",
+    "footer.model": "Maps and translations come from real passes of the loaded model. Where something else is computed, it says so.",
 }

@@ -53,7 +53,7 @@ TEXT: dict[str, str] = {
     "positions.head.at": "offset",
     "positions.head.map.alone": "From positions alone",
     "positions.head.map.real": "The head's real map",
-    "positions.head.said": "{name}: positions alone would make it look at offset {favourite} (the scores differ by up to {spread}). In this sentence it gives most to offset {real}, on average {weight}.",
+    "positions.head.said": "{name}: positions alone would make it look at offset {favourite} (the scores differ by up to {spread}). In this sentence its tallest bar is at offset {real}: {weight} on average (pairs of tokens that far apart: {pairs}).",
     "positions.head.overlap": "The two maps share {overlap} of their weight; an even spread would share {even} with the real one.",
     "positions.head.long": "Maps are drawn up to {limit} tokens.",
     "positions.head.more": "What a head reads is a sum: word, position, and what the layers below have added. So its score is a sum of products, and the one shown here is the position's part of the query times the position's part of the key. "

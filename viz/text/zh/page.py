@@ -11,5 +11,5 @@ TEXT = {
     "tab.steps": "逐步计算",
     "tab.positions": "位置编码",
     "tab.machine": "结构",
-    "footer.model": "这里的一切都来自已加载模型的真实计算。",
+    "footer.model": "注意力图和译文都来自已加载模型的真实计算；算的是别的东西时，会写明。",
 }

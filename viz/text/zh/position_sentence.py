@@ -53,7 +53,7 @@ TEXT: dict[str, str] = {
     "positions.head.at": "间距",
     "positions.head.map.alone": "只凭位置",
     "positions.head.map.real": "这个头真实的图",
-    "positions.head.said": "{name}：只凭位置，它会看间距 {favourite} 处（分数最多相差 {spread}）。在这句话里，它给间距 {real} 的权重最多，平均 {weight}。",
+    "positions.head.said": "{name}：只凭位置，它会看间距 {favourite} 处（分数最多相差 {spread}）。在这句话里，最高的条在间距 {real}：平均 {weight}（相隔这么远的词元有 {pairs} 对）。",
     "positions.head.overlap": "两张图共有 {overlap} 的权重；均匀分布与真实的图共有 {even}。",
     "positions.head.long": "图最多画到 {limit} 个词元。",
     "positions.head.more": "一个头读到的是一个和：词、位置，以及下面各层加上的东西。所以它的分数是许多乘积之和，这里画的是查询中的位置部分乘以键中的位置部分。"
