@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from model.analysis.norm_gradients import norm_gradients
 from model.loading import load_translator
 from model.results import MAPS
 from model.tokenizer import Tokenizer
@@ -104,9 +105,18 @@ def test_norms_of_the_models_depth_or_another(runs):
     value, view = lab_values.norms(runs, store("norms"))
     assert value["layers"] == value["own"] == own and value["norm"] == config.norm
     deep, view = lab_values.norms(runs, store("norms", {"depth": 5}))
-    assert deep["layers"] == [5, 5] and deep["growth"]["post"] > 1 > deep["growth"]["pre"]
+    assert deep["layers"] == [5, 5] and deep["growth"]["decoder"]["post"] > 1 > deep["growth"]["decoder"]["pre"]
+    found = norm_gradients(5, 5, activation=config.activation).encoder["post"].mean(axis=0)
+    assert deep["growth"]["encoder"]["post"] == pytest.approx(found[-1] / found[0]) and 0.6 < deep["growth"]["encoder"]["post"] < 1.7
     figure = json.loads(view)["views"]["en"]
-    assert f"{deep['growth']['post']:.2g}" in figure["alt"] and len(figure["figure"]["data"]) == 8
+    assert f"{deep['growth']['decoder']['post']:.2g} times the first" in figure["alt"] and len(figure["figure"]["data"]) == 8
+
+
+def test_a_large_growth_is_no_power_of_ten_in_the_alternative_text(runs):
+    value, view = lab_values.norms(runs, store("norms", {"depth": 18}))
+    alt = json.loads(view)["views"]["en"]["alt"]
+    assert value["growth"]["decoder"]["post"] > 100 and "e+" not in alt
+    assert f"{round(value['growth']['decoder']['post'], -1):.0f} times" in alt
 
 
 @pytest.mark.parametrize("kind", ["encoder_self", "decoder_self", "cross"])

@@ -197,8 +197,8 @@ def serial(runs: RunCache, shown: object, store: object) -> dict[str, Any]:
 
 
 def norms(runs: RunCache, store: object) -> tuple[dict[str, Any], str]:
-    """{"layers": [encoder, decoder], "own": those of the model, "seeds", "width", "growth": {"post" | "pre": last layer / first, decoder}},
-    and the figure. Small modules of this depth, at random; the loaded weights have no part in it.
+    """{"layers": [encoder, decoder], "own": those of the model, "seeds", "width", "growth": {"encoder" | "decoder":
+    {"post" | "pre": last layer / first}}}, and the figure. Small modules of this depth, at random; the loaded weights have no part in it.
     """
     asked = Asked.of(runs, store, "norms")
     config = weights_of(runs.translator_of(asked.name)).config
@@ -209,10 +209,17 @@ def norms(runs: RunCache, store: object) -> tuple[dict[str, Any], str]:
     language = asked.language
     names = {name: say(language, f"lab.norms.{name}") for name in ("post", "pre", "encoder", "decoder", "layer")}
     figure = gradient_lanes(found.encoder, found.decoder, texts=GradientTexts(**names))
-    growth = {norm: float(mean[-1] / mean[0]) for norm, mean in ((norm, found.decoder[norm].mean(axis=0)) for norm in ("post", "pre"))}
+    means = {name: {norm: each.mean(axis=0) for norm, each in getattr(found, name).items()} for name in ("encoder", "decoder")}
+    growth = {name: {norm: float(mean[-1] / mean[0]) for norm, mean in each.items()} for name, each in means.items()}
     value = {"key": asked.key, "layers": layers, "own": own, "norm": config.norm, "seeds": len(SEEDS), "width": WIDTH, "growth": growth}
-    alt = say(language, "lab.norms.alt", post=f"{growth['post']:.2g}", pre=f"{growth['pre']:.2g}", layers=layers[1])
+    post, pre = (_two_digits(growth["decoder"][norm]) for norm in ("post", "pre"))
+    alt = say(language, "lab.norms.alt", post=post, pre=pre, encoder=_two_digits(growth["encoder"]["post"]), layers=layers[1])
     return value, view_value({language: figure}, {language: alt})
+
+
+def _two_digits(value: float) -> str:
+    """Two significant digits, never as a power of ten: 260, 0.58."""
+    return f"{float(f'{value:.2g}'):,.10g}"
 
 
 def scale(runs: RunCache, shown: object, store: object) -> tuple[dict[str, Any], str]:

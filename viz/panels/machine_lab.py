@@ -77,7 +77,8 @@ _NORMS = (
 """
 )
 _NORMS_FOOT = """
-<div class="lab-foot"><p class="lab-checked" data-lab="growth" aria-live="polite"></p><p class="lab-note" data-lab="how"></p></div>
+<div class="lab-foot"><p class="lab-checked" data-lab="growth" aria-live="polite"></p>
+  <p class="lab-note" data-t="lab.norms.why"></p><p class="lab-note" data-lab="how"></p></div>
 """
 _HEADS = (
     _TITLE.format(name="heads")

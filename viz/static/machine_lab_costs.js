@@ -25,7 +25,10 @@
   };
   atlas.lab.normsFoot = (element, props, watch) => {
     norms.onShow(({growth, norm, width, seeds}) => {
-      atlas.fill(find(element, "growth"), say("lab.norms.growth", {post: factor(growth.post), pre: factor(growth.pre), norm}));
+      atlas.fill(find(element, "growth"), say("lab.norms.growth", {
+        post: factor(growth.decoder.post), pre: factor(growth.decoder.pre), norm,
+        post_encoder: factor(growth.encoder.post), pre_encoder: factor(growth.encoder.pre),
+      }));
       atlas.fill(find(element, "how"), say("lab.norms.how", {width, seeds}));
     });
     watch("value", () => norms.take(props.value));

@@ -42,6 +42,31 @@ def test_post_norm_grows_towards_the_output_and_pre_norm_does_not():
     assert pre[-1] < pre[0] and pre.max() < 4 * pre.min()
 
 
+def test_the_encoder_is_level_and_it_is_cross_attention_that_makes_the_decoder_grow(monkeypatch):
+    """What the page says of the two curves of post-norm, by taking away what cross-attention adds: everywhere, or but for the last layer."""
+
+    class Without(Transformer):
+        kept = 0
+
+        def reset_parameters(self, generator=None):
+            super().reset_parameters(generator)
+            for layer in list(self.decoder)[: len(self.decoder) - self.kept]:
+                torch.nn.init.zeros_(layer.cross_attn.out_proj.weight)
+
+    def growth(stack):
+        mean = stack["post"].mean(axis=0)
+        return mean[-1] / mean[0]
+
+    whole = norm_gradients(8, 8)
+    assert growth(whole.decoder) > 6 and 0.6 < growth(whole.encoder) < 1.7
+    Without.kept = 1
+    monkeypatch.setattr(module, "Transformer", Without)
+    one = norm_gradients(8, 8)
+    assert 0.6 < growth(one.encoder) < 1.7, "level with a single way to the loss, too"
+    Without.kept = 0
+    assert growth(norm_gradients(8, 8).decoder) < 2
+
+
 def test_a_seed_is_a_seed_and_torchs_own_stream_is_not_its_source():
     torch.manual_seed(1)
     first = norm_gradients(1, 2, seeds=(0, 3))

@@ -59,7 +59,7 @@ TEXT: dict[str, str] = {
     "lab.norms.short": "Norm last or first",
     "lab.norms.question": "Norm last, or norm first?",
     "lab.norms.lead": "The paper normalises after adding (post-norm, section 3.1). Most later models normalise what a sublayer reads (pre-norm). "
-    "At the start of training post-norm’s gradients grow towards the output: a large first step would break the last layers, "
+    "At the start of training post-norm’s gradients grow towards the output in the decoder: a large first step would break the last layers, "
     "so the learning rate has to warm up (Xiong et al. 2020).",
     "lab.norms.depth": "Layers",
     "lab.norms.depth.own": "as here: {encoder} + {decoder}",
@@ -68,11 +68,15 @@ TEXT: dict[str, str] = {
     "lab.norms.encoder": "encoder: gradient norm of a layer’s second feed-forward matrix",
     "lab.norms.decoder": "decoder: the same",
     "lab.norms.layer": "layer",
-    "lab.norms.growth": "Decoder, last layer against first: post-norm × {post}, pre-norm × {pre}. The loaded model is {norm}-norm.",
+    "lab.norms.growth": "Last layer against first. Decoder: post-norm × {post}, pre-norm × {pre}. Encoder: post-norm × {post_encoder}, pre-norm × {pre_encoder}. "
+    "The loaded model is {norm}-norm.",
+    "lab.norms.why": "In the encoder post-norm’s line stays about level: what a sublayer adds there comes from the encoder itself, so the gradient returns by both ways. "
+    "In the decoder cross-attention adds what comes from the encoder. The norm after it scales the decoder’s own part down, layer by layer, and the rest of the gradient leaves for the encoder. "
+    "Without what cross-attention adds, the decoder’s line is nearly level as well.",
     "lab.norms.how": "Small fresh models of width {width} at their random start, random tokens, a real backward pass. "
     "Lines are means of {seeds} seeds, dots the seeds. The loaded weights have no part in it.",
     "lab.norms.alt": "Gradient norms by layer at initialisation. In a decoder of {layers} layers the last layer’s is {post} times the first’s with post-norm, "
-    "{pre} times with pre-norm.",
+    "{pre} times with pre-norm. In the encoder it is {encoder} times with post-norm.",
     # many heads or one
     "lab.heads.short": "Many heads or one",
     "lab.heads.question": "Many heads, or one?",

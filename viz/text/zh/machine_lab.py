@@ -55,7 +55,7 @@ TEXT: dict[str, str] = {
     "lab.norms.short": "归一化在后还是在前",
     "lab.norms.question": "归一化放在后面，还是前面？",
     "lab.norms.lead": "论文在相加之后归一化（post-norm，3.1 节），后来的模型多半先归一化子层读入的内容（pre-norm）。"
-    "训练刚开始时，post-norm 的梯度越靠近输出越大：第一步太大会弄坏最后几层，所以学习率要先预热（Xiong 等 2020）。",
+    "训练刚开始时，post-norm 在解码器里的梯度越靠近输出越大：第一步太大会弄坏最后几层，所以学习率要先预热（Xiong 等 2020）。",
     "lab.norms.depth": "层数",
     "lab.norms.depth.own": "与这里相同：{encoder} + {decoder}",
     "lab.norms.post": "post-norm（在后）",
@@ -63,9 +63,11 @@ TEXT: dict[str, str] = {
     "lab.norms.encoder": "编码器：每层前馈网络第二个矩阵的梯度范数",
     "lab.norms.decoder": "解码器：同上",
     "lab.norms.layer": "层",
-    "lab.norms.growth": "解码器最后一层与第一层相比：post-norm 为 {post} 倍，pre-norm 为 {pre} 倍。已加载的模型是 {norm}-norm。",
+    "lab.norms.growth": "最后一层与第一层相比。解码器：post-norm 为 {post} 倍，pre-norm 为 {pre} 倍。编码器：post-norm 为 {post_encoder} 倍，pre-norm 为 {pre_encoder} 倍。已加载的模型是 {norm}-norm。",
+    "lab.norms.why": "编码器里，post-norm 的线大致持平：子层加上的内容来自编码器自己，梯度沿两条路都能回来。"
+    "解码器里，交叉注意力加上的内容来自编码器；随后的归一化逐层缩小解码器自己的那一份，其余的梯度流向编码器。去掉交叉注意力加上的内容，解码器的线也几乎持平。",
     "lab.norms.how": "宽度 {width} 的新建小模型，随机初始权重，随机词元，真实的反向传播。线是 {seeds} 个随机种子的平均，点是各个种子。与已加载的权重无关。",
-    "lab.norms.alt": "初始化时各层的梯度范数。{layers} 层的解码器中，最后一层与第一层之比：post-norm 为 {post}，pre-norm 为 {pre}。",
+    "lab.norms.alt": "初始化时各层的梯度范数。{layers} 层的解码器中，最后一层与第一层之比：post-norm 为 {post}，pre-norm 为 {pre}。编码器 post-norm 为 {encoder}。",
     # many heads or one
     "lab.heads.short": "多头还是单头",
     "lab.heads.question": "很多头，还是一个头？",
