@@ -43,7 +43,7 @@ def test_post_norm_grows_towards_the_output_and_pre_norm_does_not():
 
 
 def test_the_encoder_is_level_and_it_is_cross_attention_that_makes_the_decoder_grow(monkeypatch):
-    """What the page says of the two curves of post-norm, by taking away what cross-attention adds: everywhere, or but for the last layer."""
+    """What the page says of the two curves of post-norm, by taking away what cross-attention adds: everywhere, or but in the last layer."""
 
     class Without(Transformer):
         kept = 0
