@@ -96,11 +96,24 @@
   });
   atlas.stepsCell = (props, watch) => watch("value", () => takeCell(props.value));
 
+  /* ---- questions: how they stand, as long as the row is the same; what would give an open one's answer away is covered ---- */
+  const cover = () => {
+    document.querySelectorAll("#steps-view [data-gives]")
+      .forEach((node) => node.classList.toggle("covered", node.dataset.gives.split(" ").some(questions.isOpen)));
+    questionListeners.forEach((listener) => listener());
+  };
+  const questionListeners = new Set();
+  const questions = atlas.steps.asked(cover);
+  const placeOf = ({request, kind, layer, head, row: at}) => [request, kind, layer, head, at];
+  /* Whether the word that comes next is to be guessed; of a row that is not here yet it may be. */
+  const hidesNext = () => state.kind !== "encoder_self" && (payload && answers(payload) ? questions.isOpen("logits") : state.steps.guess);
+
   /* ---- what is on the page ---- */
   const listeners = new Set();
   const take = (value) => {
     const answer = value ? JSON.parse(value) : null;
     if (!answer || !same(answer.request, atlas.maps.current()?.request)) return;
+    if (!payload || !same(placeOf(payload), placeOf(answer))) questions.clear();
     payload = decode(answer);
     cells.clear();
     listeners.forEach((listener) => listener());
@@ -188,7 +201,7 @@
       seen.disconnect();
       if (!payload) return walk.replaceChildren();
       root.dataset.kind = payload.kind;
-      const {context, groups} = atlas.steps.walk(payload, askCell, state.steps.guess);
+      const {context, groups} = atlas.steps.walk(payload, askCell, questions);
       let count = 1;
       const nodes = groups.map((group) => {
         const node = groupNode(group, count);
@@ -199,6 +212,7 @@
       const hint = make("p", "walk-hint deep", say("steps.hint"));
       walk.replaceChildren(...(payload.after ? [atlas.steps.comparison(context)] : []), hint, ...nodes, checkLine());
       walk.querySelectorAll(".step").forEach((node) => seen.observe(node));
+      cover();
       walk.dataset.shown = String(Number(walk.dataset.shown ?? 0) + 1);
     };
     const depthNow = () => (root.dataset.depth = state.steps.depth);
@@ -207,8 +221,10 @@
     let guessing = state.steps.guess;
     onChange(["steps"], () => {
       depthNow();
-      if (guessing !== state.steps.guess) show();
+      if (guessing === state.steps.guess) return;
       guessing = state.steps.guess;
+      questions.clear();
+      show();
     });
     depthNow();
     show();
@@ -220,5 +236,6 @@
   atlas.onResult(ask);
   atlas.focus.onFocus(() => state.steps.wish === null && ready() && rowNow() !== state.steps.row && ask());
 
-  Object.assign(atlas.steps, {DEPTHS, PARTS, change, rowNow, current: () => payload, onPayload: (listener) => listeners.add(listener)});
+  Object.assign(atlas.steps, {DEPTHS, PARTS, change, rowNow, current: () => payload, hidesNext, onPayload: (listener) => listeners.add(listener),
+    onQuestion: (listener) => questionListeners.add(listener)});
 })();

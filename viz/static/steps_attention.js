@@ -1,11 +1,11 @@
 /* Step by step, part 9: the chosen attention, from query, key and value to what its heads hand on. */
 (() => {
   const {say, make} = atlas;
-  const {step, both, cellContext, keyStrips, keyTable, largest, number, shape, softmax, percent, indexOfLargest, quoted} = atlas.steps;
+  const {step, both, veil, cellContext, keyStrips, keyTable, largest, number, shape, softmax, percent, indexOfLargest, quoted} = atlas.steps;
+  const {difference, labels, named} = atlas.steps;
 
   /* The word whose row it is: what is read in the encoder, what is written in the decoder. */
-  const rowLabel = ({payload: {side, row}, token}) =>
-    (side === "source" ? token.label : atlas.steps.labels("predicted")[row] ?? token.label);
+  const rowLabel = ({payload: {side, row}, token}) => named(labels(side === "source" ? side : "predicted"))[row] ?? token.label;
 
   /* One row of a table; its id is also the stage of its arithmetic. off: which cells are masked. */
   const lineOf = (c) => (id, values, {digits = 2, ...options} = {}) => ({
@@ -24,6 +24,10 @@
       glance: (stage, j) => sums.glance(stage ? cell(stage, j) : null),
     });
   };
+
+  /* Whether what was taken away has left query and keys of this row as they are: then nothing before it has changed. */
+  const alike = ({before: {attention: a}, after: {attention: b}}) =>
+    ["q", "k"].every((name) => difference(a[name], b[name]) <= 1e-6 * (largest(a[name]) || 1));
 
   const qkv = (c) => {
     const {facts: {head_dim: size}, keys, kind, before: {attention: a}} = c;
@@ -50,35 +54,46 @@
     const out = shape(keys.length);
     const best = indexOfLargest(a.weights);
     const off = a.masked;
-    const masks = off.map((hidden) => (hidden ? -Infinity : 0));
+    const hidden = off.lastIndexOf(true);
+    const masks = off.map((is) => (is ? -Infinity : 0));
     const {top, powers, sum} = softmax(a.scores, off);
     const weights = ({weights: found, masked}) => line("weight", found, {digits: 4, tints: [...found], off: masked});
     const without = c.payload.without && `steps.without.${c.payload.without}`;
+    /* All rows that lead to the weights: what comes of other queries and keys is to be traced. */
+    const whole = ({attention: b, scale_scores: scaled}) => [
+      line("product", b.products), ...(scaled ? [line("score", b.scores)] : []),
+      line("power", softmax(b.scores, b.masked).powers, {digits: 4, off: b.masked, deep: true}), weights(b),
+    ];
     return [
       step(c, "scores", {
-        story: say("steps.scores.story", {size, root: number(Math.sqrt(size), 2)}), out, asks: "scores",
+        story: say("steps.scores.story", {size, root: number(Math.sqrt(size), 2)}), out, asks: "scores", gives: "qkv",
         parts: (sums) => [
           table(sums, [line("product", a.products), line("score", a.scores)], "steps.scores.title", {example: ["product", best]}),
         ],
       }),
       step(c, "mask", {
-        story: say(`steps.mask.story.${kind}`, {count: off.filter(Boolean).length}), out, asks: "mask",
+        told: kind === "decoder_self" ? {words: say("steps.mask.count", {count: off.filter(Boolean).length}), gives: "mask"} : undefined,
+        story: say(`steps.mask.story.${kind}`), out, asks: "mask", gives: "qkv scores",
         parts: (sums) => [table(sums, [
           line("score", a.scores, {deep: true}),
           {...line("mask", masks, {off}), cells: masks.map((value) => number(value, 0))},
           line("masked", a.scores.map((score, j) => score + masks[j]), {off}),
-        ], "steps.mask.title", {example: ["masked", off.includes(true) ? off.indexOf(true) : best]})],
+        ], "steps.mask.title", {example: ["masked", hidden < 0 || keys[hidden].gives ? best : hidden]})],
       }),
       step(c, "softmax", {
-        story: say("steps.softmax.story", {token: quoted(rowLabel(c)), key: quoted(keys[best]), share: percent(a.weights[best])}),
-        out, asks: "softmax",
+        told: {
+          words: say("steps.softmax.largest", {token: quoted(rowLabel(c)), key: quoted(keys[best]), share: percent(a.weights[best])}),
+          gives: "qkv logits",
+        },
+        out, asks: "softmax", gives: "qkv",
         parts: (sums) => [
           table(sums, [line("power", powers, {digits: 4, off, deep: true}), weights(a)], "steps.softmax.title", {
             example: ["weight", best],
           }),
           make("p", "step-note deep", say("steps.softmax.numbers", {top: number(top, 2), sum: number(sum)})),
           after && make("p", "step-note", say("steps.softmax.without", {part: say(`${without}.short`)})),
-          after && table(sums, [weights(after.attention)], without, {walk: after}),
+          after && make("p", "step-note", say(alike(c) ? "steps.without.alike" : "steps.without.anew")),
+          after && table(sums, whole(after), without, {walk: after}),
         ],
       }),
     ];
@@ -92,10 +107,10 @@
       step(c, "mix", {
         params: {size: f.head_dim}, out: shape(f.head_dim),
         parts: (sums) => [
-          keyStrips({
+          veil(keyStrips({
             name: say("steps.name.weighted"), labels: keys, matrix: weighted, weights: a.weights, weighted: true, tone,
             scale: Math.max(largest(weighted), largest(a.head_output)),
-          }),
+          }), "qkv"),
           both(c, sums, say("steps.name.head_output"), (w) => w.attention.head_output, {
             stage: "head_output", tone, scale: largest(weighted), example: true,
           }),
@@ -113,5 +128,5 @@
     ];
   };
 
-  atlas.steps.attentionSteps = (c) => [qkv(c), ...scoresToWeights(c), ...headOut(c)];
+  Object.assign(atlas.steps, {alike, attentionSteps: (c) => [qkv(c), ...scoresToWeights(c), ...headOut(c)]});
 })();

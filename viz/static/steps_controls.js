@@ -1,21 +1,28 @@
 /* Step by step, the controls: which word, layer and head, how deep, what is taken away, and whether to guess first. */
 (() => {
   const {state, set, onChange, say, choices} = atlas;
-  const {DEPTHS, PARTS, change, rowNow, labels, current, onPayload} = atlas.steps;
+  const {DEPTHS, PARTS, change, rowNow, labels, hover, current, hidesNext, onPayload, onQuestion} = atlas.steps;
+
+  const COVERED = "…";
 
   atlas.stepsControls = (element) => {
     const find = (name) => element.querySelector(`[data-steps="${name}"]`);
     const guess = find("guess");
     atlas.mapControls(element); // kinds and layers
 
-    /* A decoder row has two names: what it reads and what it writes. */
+    /* A decoder row has two names: what it reads and what it writes. The word that is to be guessed is written by the chosen row, and read
+     * by the next. */
     const words = () => {
       if (state.kind === "encoder_self") {
-        return labels("source").map((label, value) => ({value, label: label.text, title: label.hover}));
+        return labels("source").map((label, value) => ({value, label: label.text, title: hover(label)}));
       }
       const [read, written] = [labels("read"), labels("predicted")];
-      const both = (value, name) => `${read[value][name]} → ${written[value][name]}`;
-      return read.map((_, value) => ({value, label: both(value, "text"), title: both(value, "hover")}));
+      const secret = hidesNext() ? rowNow() : null;
+      const both = (value, name) => {
+        const from = secret !== null && value === secret + 1 ? COVERED : name(read[value]);
+        return `${from} → ${value === secret ? COVERED : name(written[value])}`;
+      };
+      return read.map((_, value) => ({value, label: both(value, ({text}) => text), title: both(value, hover)}));
     };
     const showWords = () => {
       if (!atlas.maps.current()) return;
@@ -55,6 +62,7 @@
     atlas.maps.onMaps(show);
     atlas.focus.onFocus(() => state.steps.wish === null && showWords());
     onPayload(show);
+    onQuestion(showWords);
     show();
   };
 })();

@@ -60,8 +60,22 @@
     return of ? of.en.map((english, i) => of[atlas.state.lang]?.[i] ?? english) : [];
   };
   const quoted = (label) => `“${label.text}”`;
+  /* Where a word stands more than once, its position says which is meant; `word` is the word alone. */
+  const named = (list) => list.map((label, j) => {
+    const again = list.some(({text}, other) => other !== j && text === label.text);
+    return {...label, word: label.text, text: again ? `${label.text} (${j})` : label.text};
+  });
+  /* Tokens that read the same differ in the space before them: there it is shown. */
+  const distinct = (list) => list.map((label) => {
+    const alike = list.some(({text, raw}) => text === label.text && raw !== label.raw);
+    return alike && label.raw.startsWith("▁") ? {...label, text: `␣${label.text}`} : label;
+  });
+  /* What a label says when it is pointed at, for a title: those of maps_value.py are escaped for Plotly (viz/figures/labels.py). */
+  const hover = (label) => label.hover
+    .replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&#36;", "$").replaceAll("&amp;", "&");
 
   atlas.steps = {
     decode, row, largest, norm, difference, entropy, softmax, indexOfLargest, number, bracketed, percent, shape, grouped, labels, quoted,
+    named, distinct, hover,
   };
 })();

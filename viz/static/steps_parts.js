@@ -2,7 +2,7 @@
  * without the part that was taken away. */
 (() => {
   const {say, make, set} = atlas;
-  const {number, percent, entropy, indexOfLargest, keyTable, grouped} = atlas.steps;
+  const {number, percent, entropy, indexOfLargest, keyTable, grouped, hover} = atlas.steps;
 
   const button = (className, act, content = "") => {
     const node = make("button", className, content);
@@ -48,7 +48,7 @@
       const item = make("div", `top-line${written && written.id === id ? " written" : ""}`);
       const word = make("span", "top-word", rank ? `${rank}. ${label.text}` : label.text);
       word.dir = "auto";
-      word.title = `${label.hover} · ${id}`;
+      word.title = `${hover(label)} · ${id}`;
       const bar = make("i");
       bar.style.setProperty("--p", probability.toFixed(4));
       const [share, score] = [["probability", percent(probability), number(probability)], ["logit", number(logit, 2), number(logit)]]
@@ -75,16 +75,22 @@
     item.append(make("p", "option-name", name), values);
     return item;
   };
-  const compare = ({payload, before, after, keys}) => {
-    const {without, translations} = payload;
+  const compare = (c) => {
+    const {payload: {without, translations, kind}, before, after, keys} = c;
+    const {alike, choiceButton, veil} = atlas.steps; // of parts that come later
     const box = make("section", "compare");
+    if (without === "causal_mask" && kind === "encoder_self") {
+      box.append(make("h3", "", say("steps.without.causal_mask")), make("p", "step-story", say("steps.without.no_mask")),
+        choiceButton(say("steps.without.no_mask.open"), {kind: "decoder_self"}));
+      return box;
+    }
     const names = [say("steps.with"), say(`steps.without.${without}.short`)];
     const rows = [before, after].map(({attention: {weights, masked}}, at) => ({
       id: at ? "after" : "before", name: names[at], cells: [...weights].map((weight) => number(weight)), tints: [...weights], off: masked,
     }));
     const most = ({attention: {weights}}) => `${percent(Math.max(...weights))} ${keys[indexOfLargest(weights)].text}`;
     const spread = ({attention: {weights}}) => number(entropy(weights), 2);
-    const facts = make("div", "compare-facts");
+    const facts = veil(make("div", "compare-facts"), "qkv softmax logits");
     facts.append(
       pair(say("steps.compare.largest"), most(before), most(after)), pair(say("steps.compare.entropy"), spread(before), spread(after)),
     );
@@ -93,10 +99,11 @@
       facts.append(pair(say("steps.compare.next"), next(before), next(after)));
     }
     const title = make("h3", "", say(`steps.without.${without}`));
-    const table = keyTable({labels: keys, rows, spoken: title.textContent});
-    box.append(title, make("p", "step-story", say(`steps.without.${without}.help`)), table, facts);
+    const table = veil(keyTable({labels: keys, rows, spoken: title.textContent}), "qkv softmax");
+    box.append(title, make("p", "step-story", say(`steps.without.${without}.help`)));
+    box.append(make("p", "step-note", say(alike(c) ? "steps.without.alike" : "steps.without.anew")), table, facts);
     if (translations) {
-      const texts = make("div", "compare-texts");
+      const texts = veil(make("div", "compare-texts"), "logits");
       texts.append(...[["before", names[0]], ["after", names[1]]].map(([which, name]) => {
         const column = make("div", which);
         const words = make("p", "compare-text", translations[which] || say("steps.compare.nothing"));
@@ -104,7 +111,7 @@
         column.append(make("p", "option-name", say("steps.compare.translation", {which: name})), words);
         return column;
       }));
-      box.append(texts, make("p", "faint", say(translations.changed ? "steps.compare.changed" : "steps.compare.same")));
+      box.append(texts, make("p", "faint", say(`steps.compare.${translations.changed ? "changed" : without === "causal_mask" ? "mask" : "same"}`)));
     }
     box.append(make("p", "faint", say("steps.compare.below", {after: names[1]})));
     return box;

@@ -1,7 +1,7 @@
 /* Step by step, part 6: predict, then reveal. Questions made from the numbers on the page, and answered by them.
  *
- * A question belongs to a step. While it is open, what the step shows is covered, unless that is what is to be looked at; an answer, or
- * "show me", uncovers it. No score is kept.
+ * A question belongs to a step. While it is open, what the step shows is covered, unless that is what is to be looked at; and so is all
+ * else that would give the answer away (data-gives: names of questions). An answer, or "show me", uncovers it. No score is kept.
  */
 (() => {
   const {say, make} = atlas;
@@ -33,16 +33,22 @@
       const picks = contenders(a.products, (j) => !a.masked[j]);
       if (picks.length < 2) return null;
       const best = indexOfLargest(picks.map((j) => a.products[j]));
+      const said = picks.map((j) => number(a.products[j], 2));
+      if (said.filter((value) => value === said[best]).length > 1) return null; // two fit equally well
+      const hides = a.masked.includes(true);
       return {
         look: true, // the answer is to be found in the pictures
-        ask: say("steps.ask.fits"),
+        ask: say(hides ? "steps.ask.fits.seen" : "steps.ask.fits"),
         options: picks.map((j, at) => ({text: keys[j].text, right: at === best, token: true})),
         answer: say("steps.ask.fits.answer", {key: quoted(keys[picks[best]]), value: number(a.products[picks[best]], 2)}),
       };
     },
-    /* The dot product is given: what is the score? */
+    /* The dot product is given: what is the score? Not of the key that fits best, which is what the question before asks. */
     scores: ({before: {attention: a}, keys, facts, scaled}) => {
-      const j = indexOfLargest(a.products.map((value, at) => (a.masked[at] ? -1 : Math.abs(value))));
+      const seen = [...a.products.keys()].filter((at) => !a.masked[at]);
+      const best = seen[indexOfLargest(seen.map((at) => a.products[at]))];
+      const others = seen.length > 1 ? seen.filter((at) => at !== best) : seen;
+      const j = others[indexOfLargest(others.map((at) => Math.abs(a.products[at])))];
       const product = a.products[j];
       if (!scaled || Math.abs(product) < 0.5 || facts.head_dim < 4) return null;
       const {head_dim: size} = facts;
@@ -108,10 +114,30 @@
     },
   };
 
+  /* How the questions of one row stand: it outlives what is on the page, so that an answered one stays so in the other language.
+   * onChange is told whenever one is opened or answered. */
+  const asked = (onChange) => {
+    const all = new Map(); // name -> {stands: "closed", "open" or "answered", chosen: which option, or null}
+    return {
+      clear: () => all.clear(),
+      leave: (id) => all.delete(id), // there is nothing to ask
+      of: (id, open) => all.get(id) ?? all.set(id, {stands: open ? "open" : "closed", chosen: null}).get(id),
+      isOpen: (id) => all.get(id)?.stands === "open",
+      to: (id, stands, chosen = null) => {
+        all.set(id, {stands, chosen});
+        onChange();
+      },
+    };
+  };
+
   /* `section` is the step: data-asks "closed", "open" or "answered". Returns the card, or null where there is nothing to ask. */
-  const card = (id, context, section, open) => {
+  const card = (id, context, section) => {
     const question = QUESTIONS[id]?.(context);
-    if (!question) return null;
+    const {asked: standing} = context;
+    if (!question) {
+      standing.leave(id);
+      return null;
+    }
     const box = make("div", "guess");
     const start = make("button", "guess-start", say("steps.guess.start"));
     const ask = make("p", "guess-ask", question.ask);
@@ -131,24 +157,31 @@
       const said = chosen === null ? "" : say(question.options[chosen].right ? "steps.guess.right" : "steps.guess.wrong");
       answer.textContent = [said, question.answer].filter(Boolean).join(atlas.state.lang === "zh" ? "" : " ");
     };
+    const answered = (chosen) => {
+      reveal(chosen);
+      standing.to(id, "answered", chosen);
+    };
     options.append(...question.options.map(({text, token}, at) => {
       const button = make("button", "guess-option", text);
       button.type = "button";
       if (token) button.dir = "auto";
       button.setAttribute("aria-pressed", "false");
-      button.addEventListener("click", () => reveal(at));
+      button.addEventListener("click", () => answered(at));
       return button;
     }));
-    show.addEventListener("click", () => reveal(null));
+    show.addEventListener("click", () => answered(null));
     start.addEventListener("click", () => {
       section.dataset.asks = "open";
+      standing.to(id, "open");
       options.firstChild.focus();
     });
-    section.dataset.asks = open ? "open" : "closed";
+    const now = standing.of(id, atlas.state.steps.guess);
+    section.dataset.asks = now.stands;
+    if (now.stands === "answered") reveal(now.chosen);
     section.toggleAttribute("data-eyes-open", Boolean(question.look));
     box.append(start, ask, options, show, answer);
     return box;
   };
 
-  atlas.steps.question = card;
+  Object.assign(atlas.steps, {question: card, asked});
 })();

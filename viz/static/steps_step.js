@@ -2,7 +2,7 @@
  * formula, and the shape that leaves it. */
 (() => {
   const {say, make} = atlas;
-  const {strip, sumArea, formula, question, largest, difference, indexOfLargest} = atlas.steps;
+  const {strip, sumArea, formula, question, largest, difference, indexOfLargest, labels, named, distinct} = atlas.steps;
 
   /* Sections of Vaswani et al. 2017. */
   const PAPER = {
@@ -11,11 +11,22 @@
     other: "3.2.3", hidden: "3.3", output: "3.3", logits: "3.4",
   };
 
-  /* What every step needs. ask(cell, then): a cell from the server; guess: whether questions are open. */
-  const contextOf = (payload, ask, guess) => {
-    const {facts, kind, layer, head, position, before, after, token} = payload;
+  /* Of a causal row the key after it is the answer to what comes next. */
+  const keysOf = ({key_side: side, kind, row}) =>
+    named(labels(side)).map((label, j) => (kind === "decoder_self" && j === row + 1 ? {...label, gives: "logits"} : label));
+  /* A walk whose likeliest tokens can be told apart. */
+  const toldApart = (walk) => {
+    if (!walk?.top) return walk;
+    const all = [...walk.top, ...(walk.written ? [walk.written] : [])];
+    const found = distinct(all.map(({label}) => label)).map((label, at) => ({...all[at], label}));
+    return {...walk, top: found.slice(0, walk.top.length), written: found[walk.top.length] ?? null};
+  };
+  /* What every step needs. ask(cell, then): a cell from the server; asked: how its questions stand (steps_questions.js). */
+  const contextOf = (payload, ask, asked) => {
+    const {facts, kind, layer, head, position, token} = payload;
+    const [before, after] = [payload.before, payload.after].map(toldApart);
     return {
-      payload, facts, kind, layer, head, position, before, after, token, ask, guess, keys: atlas.steps.labels(payload.key_side),
+      payload, facts, kind, layer, head, position, before, after, token, ask, asked, keys: keysOf(payload),
       pre: facts.norm === "pre", attention: before.attention.sublayer, sublayers: before.sublayers.map(({name}) => name),
     };
   };
@@ -25,8 +36,20 @@
     sub: sub && walk.sublayers.find(({name}) => name === sub), lead,
   });
 
-  /* parts(sums): the pictures, given where arithmetic is written; code: which formula; asks: which question; out: the shape. */
-  const step = (c, id, {title = `steps.${id}.title`, story, params = {}, parts = () => [], out = "", code = id, asks = ""}) => {
+  /* Words, or a picture, that give away the answers of some questions ("qkv logits"): covered while one of them is open. */
+  const veil = (node, gives) => {
+    node.dataset.gives = gives;
+    return node;
+  };
+  const veiled = (words, gives) => {
+    const outer = veil(make("span", "veil"), gives);
+    outer.append(make("span", "", words));
+    return outer;
+  };
+
+  /* parts(sums): the pictures, given where arithmetic is written; code: which formula; asks: which question; out: the shape.
+   * told: {words, gives}: the end of the story; gives: questions that the pictures answer. */
+  const step = (c, id, {title = `steps.${id}.title`, story, told, params = {}, parts = () => [], out = "", code = id, asks = "", gives = ""}) => {
     const section = make("section", "step");
     section.dataset.step = id;
     const head = make("div", "step-head");
@@ -36,11 +59,14 @@
       paper.title = say("steps.paper", {section: PAPER[id]});
       head.append(paper);
     }
-    section.append(head, make("p", "step-story", story ?? say(`steps.${id}.story`, params)));
-    const card = asks ? question(asks, {...c, scaled: c.before.scale_scores}, section, c.guess) : null;
+    const words = make("p", "step-story", story ?? say(`steps.${id}.story`, params));
+    if (told) words.append(atlas.state.lang === "zh" ? "" : " ", veiled(told.words, told.gives));
+    section.append(head, words);
+    const card = asks ? question(asks, {...c, scaled: c.before.scale_scores}, section) : null;
     if (card) section.append(card);
     const sums = sumArea(c.ask);
     const body = make("div", "step-parts");
+    if (gives) veil(body, gives);
     body.append(...parts(sums).flat(2).filter(Boolean), sums.node);
     section.append(body, ...formula(code));
     if (out) {
@@ -78,5 +104,5 @@
     return button;
   };
 
-  Object.assign(atlas.steps, {contextOf, cellContext, step, both, sublayerOf, choiceButton});
+  Object.assign(atlas.steps, {contextOf, cellContext, step, both, veil, veiled, sublayerOf, choiceButton});
 })();

@@ -151,8 +151,10 @@
     const order = labels.map((_, j) => j).sort((a, b) => weights[b] - weights[a]).slice(0, FEW).sort((a, b) => a - b);
     const line = (j) => {
       const label = make("div", `key-strip${weighted ? " weighted" : ""}`);
-      const word = make("span", "key-word", labels[j].text);
+      const word = make("span", "key-word");
       word.dir = "auto";
+      word.append(make("span", "", labels[j].text));
+      if (labels[j].gives) word.dataset.gives = labels[j].gives;
       const values = atlas.steps.row(matrix, j);
       label.append(word);
       if (weighted) label.append(make("span", "key-weight", weights[j] > 0 && weights[j] < 0.005 ? "< 0.01" : number(weights[j], 2)));

@@ -46,7 +46,8 @@
       head.scope = "col";
       const word = make("span", "", label.text);
       word.dir = "auto";
-      head.title = `${label.text} (${j})`;
+      word.title = `${label.word ?? label.text} (${j})`;
+      if (label.gives) head.dataset.gives = label.gives;
       head.append(word);
       return head;
     }));

@@ -153,8 +153,8 @@
     return [later, c.before.top ? nextToken(c) : memoryRow(c)];
   };
 
-  atlas.steps.walk = (payload, ask, guess) => {
-    const c = contextOf(payload, ask, guess);
+  atlas.steps.walk = (payload, ask, asked) => {
+    const c = contextOf(payload, ask, asked);
     return {context: c, groups: [
       {title: say("steps.group.in"), steps: entrance(c)},
       ...c.sublayers.map((name) => sublayer(c, name)),
