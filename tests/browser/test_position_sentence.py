@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from model.analysis.position_scores import overlap, position_scores
 from model.analysis.position_sentence import input_lengths, likeness
-from model.analysis.word_order import read_orders
+from model.analysis.word_order import read_orders, shuffled
 from model.translator import Translator
 from tests.browser.conftest import NARROW, Open
 
@@ -146,6 +146,34 @@ def test_words_are_moved_by_key_by_click_and_by_dragging(open_real: Open) -> Non
     assert words(page)[1:-1] == ["other", ".", "cat", "saw", "The", "the", "cat"]
     page.wait_for_function("() => atlas.wordOrderShown()?.order.join() === '0,5,7,2,3,1,4,6,8'")
     assert page.locator(".order-cell.shuffled.on .order-text").inner_text()
+
+
+def test_fast_shuffles_end_with_words_and_address_of_one_seed(open_real: Open) -> None:
+    page = seen(open_real("positions", search=SEARCH), "order")
+    page.wait_for_function("() => atlas.wordOrderShown()")
+    page.evaluate("() => {for (let i = 0; i < 6; i++) document.querySelector('#at-order [data-shuffle]').click()}")
+    for _ in range(6):
+        page.locator("#at-order [data-shuffle]").click(delay=0)
+    page.wait_for_function("() => atlas.wordOrderShown()?.seed === 13 && !document.querySelector('.order-grid.behind')")
+    page.wait_for_function("() => location.search.includes('seed=13')")
+    assert page.locator("#at-order [data-seed]").input_value() == "13"
+    assert words(page)[1:-1] == [TEXT.replace(".", " .").split()[place] for place in shuffled(7, 13)]
+
+
+@pytest.mark.parametrize(("text", "said"), [("Hello", "at least two"), ("one two three four five six seven " * 10, "at most 64")])
+def test_where_no_word_can_be_moved_there_is_a_sentence_instead(open_real: Open, text: str, said: str) -> None:
+    page = open_real("positions", search=f"&text={text.strip().replace(' ', '+')}&beam=1")
+    page.wait_for_function("(text) => atlas.result()?.request.text === text", arg=text.strip())
+    page.evaluate("document.getElementById('at-order').scrollIntoView()")
+    expect(page.locator("#at-order .notice")).to_contain_text(said)
+    for part in ("[data-shuffle]", ".order-grid", ".movable", "[data-verdict]"):
+        expect(page.locator(f"#at-order {part}")).to_be_hidden()
+    page.evaluate("""() => {
+      const box = document.querySelector('#sentence textarea');
+      Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, 'value').set.call(box, 'The cat sleeps.');
+      box.dispatchEvent(new Event('input', {bubbles: true}));
+    }""")
+    expect(page.locator("#at-order .order-grid")).to_be_visible()
 
 
 FINE = """() => [...document.querySelectorAll('#at-lengths, #at-places, #at-head, #at-order')].flatMap((section) =>

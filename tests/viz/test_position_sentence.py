@@ -190,6 +190,12 @@ def test_a_long_sentence_is_not_moved_and_says_why(runs: RunCache, result: dict,
     assert message == {"code": "too_long_to_order", "params": {"num_tokens": count, "limit": MAX_ORDERED}}
 
 
+def test_one_word_has_no_other_order(runs: RunCache) -> None:
+    run = runs.get(Request("Hello", "fra", 2))
+    message, facts = panel.draw_order(runs, {"request": run.request.as_dict()}, STORE)
+    assert message == {"code": "too_few_to_order", "params": {}} and facts == SKIP
+
+
 def test_maps_of_many_tokens_are_left_out(runs: RunCache, result: dict, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(panel, "MAX_DRAWN", len(run_of(runs).translation.src_ids) - 1)
     message, text, view = panel.draw_head(runs, result, STORE)

@@ -41,6 +41,15 @@ class TooLongToOrderError(AtlasError):
         super().__init__(message, num_tokens=num_tokens, limit=MAX_ORDERED)
 
 
+class TooFewToOrderError(AtlasError):
+    """Fewer words than it takes for another order."""
+
+    code = "too_few_to_order"
+
+    def __init__(self) -> None:
+        super().__init__("It takes at least two words to put them in another order.")
+
+
 @dataclass(frozen=True)
 class SelfHead:
     """A head of self-attention; layer None: of any layer, head None: of any head, whichever shows most."""

@@ -29,6 +29,7 @@ from viz.panels.position_choice import (
     MAX_ORDERED,
     NoWeightsError,
     SelfHead,
+    TooFewToOrderError,
     TooLongToOrderError,
     order_of,
     places_of,
@@ -181,6 +182,8 @@ def draw_order(runs: RunCache, result: object, store: object) -> tuple[Any, Any]
         if count > MAX_ORDERED:
             raise TooLongToOrderError(count)
         units = side_units(run.trace.src_tokens, "words", label_texts("en"))
+        if sum(not unit.special for unit in units) < 2:
+            raise TooFewToOrderError
         seed, order = order_of(store, units)
         chosen = SelfHead.from_page(store, run, ("encoder_self",)).neighbourly(run)
         tokens = token_order([(unit.start, unit.stop) for unit in units], order)
@@ -243,8 +246,8 @@ _HEAD_MAPS = """
 <div class="small-maps pair" data-maps></div>
 <p class="head-overlap" aria-live="polite" data-overlap></p>
 """
-_ORDER = """
-<div class="section-bar">
+_ORDER = f"""
+<div class="section-bar" data-limit="{MAX_ORDERED}">
   <button type="button" class="quiet" data-shuffle data-t="positions.order.shuffle"></button>
   <label class="option seed"><span class="option-name" data-t="positions.order.seed"></span>
     <input type="number" min="0" max="9999" step="1" inputmode="numeric" data-seed></label>

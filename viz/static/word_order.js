@@ -188,6 +188,9 @@
       const moved = facts.tokens.some((from, to) => from !== to);
       caption(element, say(moved ? `positions.order.said${back.checked ? ".back" : ""}` : "positions.order.said.written", numbers));
     };
+    /* One word alone, or too many tokens: Python says so, and there is nothing here to move or to look at. */
+    const limit = Number(find("limit").dataset.limit);
+    const canMove = () => !words().length || (pieces().length <= limit && words().filter(({special}) => !special).length > 1);
     /* An answer about an order that has been left since is shown, but steps back; the words stay where they were moved. */
     const wanted = ({seed: of, order}) => (state.word_order.order ? same(state.word_order.order, order) : of === state.word_order.seed);
     const mark = () => find("grid").classList.toggle("behind", Boolean(shown) && !wanted(shown));
@@ -199,6 +202,7 @@
       if (document.activeElement !== seed) seed.value = state.word_order.seed;
       row.put(current && wanted(facts) ? facts.order : null);
       mark();
+      element.classList.toggle("no-order", !canMove());
       Object.values(cells).forEach(({title, name}) => atlas.fill(title, name()));
       if (shown) fill(shown);
     };

@@ -85,5 +85,6 @@ TEXT: dict[str, str] = {
     "positions.order.more": "Attention compares vectors in pairs and sums over all keys, and neither asks which came first. Without positions the encoder's states therefore move along with the words and are otherwise unchanged, to rounding. "
     "The decoder looks at them by way of a sum again, so the translation stays the same as well. The language prefix and the end token keep their places, and the pieces of a word stay together; they are moved as tokens, nothing is cut anew.",
     "error.no_weights": "This model's weights cannot be read, so there is nothing to compute here.",
+    "error.too_few_to_order": "There is one word, and one word has no other order. Write at least two.",
     "error.too_long_to_order": "The sentence has {num_tokens} tokens; words can be moved in one of at most {limit}, since it is translated four times.",
 }
