@@ -200,15 +200,59 @@ def test_configurations_beside_each_other_and_one_s_own(open_real: Open, embedde
 
     heads = page.locator('.machine-own input[name="num_heads"]')
     heads.fill("7")
-    expect(page.locator("#machine-notice [role=alert]")).to_contain_text("48 dimensions cannot be split into 7 heads")
+    top = block(page, "src_embedding").bounding_box()["y"]
+    expect(page.locator(".machine-refused")).to_contain_text("48 dimensions cannot be split into 7 heads")
+    expect(page.locator(".machine-body")).to_have_css("opacity", "0.4")  # what is there answers older sizes
+    assert block(page, "src_embedding").bounding_box()["y"] == top
+    heads.fill("65")
+    expect(page.locator(".machine-refused")).to_have_text("heads must be a whole number from 1 to 64; “65” is none.")
+    assert page.evaluate("new URLSearchParams(location.search).get('own')") == "48.6.5.2.96.700.pre.none"  # the last that could be
     heads.fill("12")
-    expect(page.locator("#machine-notice [role=alert]")).to_be_hidden()
+    expect(page.locator(".machine-refused")).to_be_empty()
+    expect(page.locator(".machine-body")).to_have_css("opacity", "1")
     expect(block(page, "encoder.1.self_attn").locator(".m-about")).to_have_text("12 heads of 4 dimensions")
     page.wait_for_function("new URLSearchParams(location.search).get('own') === '48.12.5.2.96.700.pre.none'")
     page.locator('[data-machine="configs"] label').nth(1).click()
     expect(page.locator('[data-machine="total"]')).to_contain_text(f"{sum(count_parameters(PRESETS['base']).values()):,}")
     page.wait_for_function("new URLSearchParams(location.search).get('config') === 'base'")
     expect(block(page, "encoder_norm")).to_have_count(0)  # post-norm has none to close a stack
+
+
+def test_sizes_that_cannot_be_leave_the_loaded_model_to_look_at(open_real: Open, embedded: Translator) -> None:
+    page = machine(open_real("machine", search="&config=own&own=511.8.6.3.1024.12000.pre.all"))
+    expect(page.locator(".machine-refused")).to_contain_text("511 is odd")
+    expect(page.locator(".machine.refused")).to_have_count(1)
+    fields = [page.locator(f'.machine-own input[name="{name}"]').input_value() for name in ("d_model", "num_decoder_layers", "vocab_size")]
+    assert fields == ["511", "3", "12000"] and page.locator(".machine-own .choice").count() == 4
+    assert numbers(page.locator('[data-machine="total"]').inner_text()) == [count_of(embedded._model)]
+    assert page.locator(".m-head image").count() > 0
+    page.wait_for_function("!new URLSearchParams(location.search).has('own')")
+    page.locator('[data-machine="configs"] label').nth(1).click()
+    expect(page.locator('[data-machine="total"]')).to_contain_text(f"{sum(count_parameters(PRESETS['base']).values()):,}")
+    expect(page.locator(".machine.refused")).to_have_count(0)
+    page.locator('[data-machine="configs"] label').nth(3).click()
+    expect(page.locator(".machine-refused")).to_contain_text("511 is odd")
+    page.locator('[data-machine="configs"] label').nth(0).click()
+    expect(page.locator('[data-machine="total"]')).to_contain_text(f"{count_of(embedded._model):,}")
+
+
+def test_an_answer_overwrites_nothing_that_was_typed_after_its_question(open_real: Open) -> None:
+    page = machine(open_real("machine", search="&config=own"))
+    wanted = {"d_model": 48, "num_heads": 6, "num_encoder_layers": 5, "num_decoder_layers": 2, "d_ff": 96, "vocab_size": 700}
+    for name, size in wanted.items():
+        page.locator(f'.machine-own input[name="{name}"]').fill(str(size))
+        page.wait_for_timeout(310)  # just after the last one was asked for
+    page.wait_for_function("new URLSearchParams(location.search).get('own')?.startsWith('48.6.5.2.96.700.')")
+    assert {name: int(page.locator(f'.machine-own input[name="{name}"]').input_value()) for name in wanted} == wanted
+
+
+@pytest.mark.parametrize(("number", "tab"), list(enumerate(["steps", "heads", "translate"])))
+def test_a_way_out_leads_to_a_tab_that_the_address_names(open_real: Open, number: int, tab: str) -> None:
+    page = machine(open_real("machine", search="&block=encoder.2.self_attn"))
+    page.locator(".m-actions button").nth(number).click()
+    expect(page.locator(f"#tab-{tab}-button")).to_have_attribute("aria-selected", "true")
+    page.wait_for_function("(tab) => (new URLSearchParams(location.search).get('tab') ?? 'translate') === tab", arg=tab)
+    assert state(page, "tab", "kind", "layer") == [tab, "encoder_self", 2]
 
 
 @pytest.fixture(scope="module")

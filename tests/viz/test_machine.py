@@ -91,7 +91,7 @@ def test_without_a_model_that_tells_its_sizes_the_base_model_is_drawn(model: obj
 
 
 def test_own_sizes_count_what_a_real_module_of_them_has() -> None:
-    _, value = ask(translator(tiny_config()), own=OWN, config="own")
+    _, value = ask(translator(tiny_config()), typed=OWN, config="own")
     config = TransformerConfig(**{name: OWN[name] for name in LIMITS}, norm="pre", tie_embeddings=False)
     assert value["picture"]["total"] == real_total(config)
     assert [each["config"] for each in value["compare"]] == ["loaded", "base", "big", "own"]
@@ -109,9 +109,11 @@ def test_own_sizes_begin_as_the_loaded_model_s() -> None:
 @pytest.mark.parametrize("name", LIMITS)
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, True, "8", None, 10**9, [2], float("nan")])
 def test_a_size_outside_its_limits_is_named(name: str, wrong: object) -> None:
-    message, value = ask(translator(tiny_config()), own={**OWN, name: wrong}, config="own")
-    assert value is None and message["code"] == "machine_size"
-    assert message["params"]["size"] == name and (message["params"]["low"], message["params"]["high"]) == LIMITS[name]
+    message, value = ask(translator(tiny_config()), typed={**OWN, name: wrong}, config="own")
+    refused = value["refused"]
+    assert message is None and refused["code"] == "machine_size"
+    assert refused["params"]["size"] == name and (refused["params"]["low"], refused["params"]["high"]) == LIMITS[name]
+    assert value["picture"]["total"] == real_total(tiny_config()) and value["asked"]["config"] == "loaded"  # something to look at
 
 
 @pytest.mark.parametrize(
@@ -124,8 +126,11 @@ def test_a_size_outside_its_limits_is_named(name: str, wrong: object) -> None:
     ],
 )
 def test_what_cannot_be_built_is_said(change: dict, code: str) -> None:
-    message, value = ask(translator(tiny_config()), own={**OWN, **change}, config="own")
-    assert value is None and message["code"] == code
+    message, value = ask(translator(tiny_config()), typed={**OWN, **change}, config="own")
+    assert message is None and value["refused"]["code"] == code and value["asked"]["own"] is None
+    for config in ("loaded", "base", "big"):  # what is in the form spoils no other configuration
+        _, value = ask(translator(tiny_config()), typed={**OWN, **change}, own=OWN, config=config)
+        assert value["refused"] is None and value["picture"]["config"] == config and value["asked"]["own"] == OWN
     assert code == "invalid_setting" or all(f"error.{code}" in table for table in LANGUAGES.values())
 
 

@@ -53,6 +53,7 @@ _PICTURE = """
   </div>
   <p class="machine-status" aria-live="polite"><strong data-machine="total"></strong> <span data-machine="status"></span></p>
   <form class="machine-own" data-machine="own" hidden novalidate></form>
+  <p class="machine-refused" role="alert" data-machine="refused"></p>
   <div class="machine-body">
     <div class="machine-frame" data-machine="frame"></div>
     <aside class="machine-inside" aria-live="off" data-t-label="machine.inside" data-machine="inside"></aside>

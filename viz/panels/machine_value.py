@@ -8,6 +8,7 @@
                  "shapes": {NAME: [number or letter, ...]}, "total", "operations": number or null},
      "compare": [{"config", "total", "operations", "parts": {part: count}}, ...],
      "own": what the form of one's own sizes starts from,
+     "refused": {"code", "params"} of the sizes in the form that cannot be (the picture is then of another configuration), or null,
      "facts": of the loaded checkpoint, or null where there is none}
 
 PLACE and NAME are those of `model.analysis.sizes`; operations are of a pass over the sentence on the page. "tied": "all" matrices are
@@ -26,6 +27,7 @@ from model.catalogue import EMBEDDED
 from model.config import NORMS, PRESETS, TransformerConfig, count_parameters
 from model.errors import AtlasError, InvalidSettingError
 from viz.panels.choice import as_mapping, one_of
+from viz.panels.notice import notice
 
 if TYPE_CHECKING:
     from model.translator import Translator
@@ -121,29 +123,37 @@ class MachineChoice:
 
     model    by which the page asks for it
     config   one of CONFIGS
-    own      what stands in the form, or None as long as nobody has touched it
+    own      sizes of one's own, or None as long as nobody has chosen any
     lengths  (src_len, tgt_len) of the sentence on the page, or None where that is none of this model's
+    refused  why the sizes in the form cannot be, or None. Then "loaded" is chosen in place of "own"
     """
 
     model: str
     config: str
     own: OwnSizes | None
     lengths: tuple[int, int] | None
+    refused: AtlasError | None = None
 
     @classmethod
     def from_page(cls, result: object, store: object) -> MachineChoice:
-        """Raises the errors of `OwnSizes.checked`, and InvalidSettingError."""
+        """Sizes of one's own are what is "typed" in the form while that is open, "own" (the last that could be) beside the others.
+
+        Raises InvalidSettingError, SizeError for lengths; what is wrong with one's own sizes is `refused`.
+        """
         store, result = as_mapping(store), as_mapping(result)
         model, wanted = store.get("model", EMBEDDED.name), as_mapping(store.get("machine"))
         if not isinstance(model, str):
             raise InvalidSettingError("model", model, "text")
-        own = wanted.get("own")
         lengths = None
         if as_mapping(result.get("request")).get("model") == model:
             counts = as_mapping(result.get("num_tokens"))
             lengths = tuple(_size(side, counts.get(side), 1, MAX_TOKENS) for side in ("source", "target"))
         config = one_of("config", wanted.get("config", "loaded"), CONFIGS)
-        return cls(model, config, None if own is None else OwnSizes.checked(own), lengths)
+        own = wanted.get("typed" if config == "own" else "own")
+        try:
+            return cls(model, config, None if own is None else OwnSizes.checked(own), lengths)
+        except AtlasError as error:
+            return cls(model, "loaded" if config == "own" else config, None, lengths, error)
 
 
 def machine_value(choice: MachineChoice, translator: Translator | None) -> str:
@@ -158,6 +168,7 @@ def machine_value(choice: MachineChoice, translator: Translator | None) -> str:
         "picture": {"config": shown, **picture(known[shown], choice.lengths)},
         "compare": [_compared(name, config, choice.lengths) for name, config in known.items() if config is not None],
         "own": own.as_dict(),
+        "refused": choice.refused and notice(choice.refused),
         "facts": None if loaded is None else facts(translator),
     }
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

@@ -10,8 +10,9 @@
   const ZOOMS = [0.5, 0.75, 1, 1.25, 1.5, 2, 3];
   const STILL = matchMedia("(prefers-reduced-motion: reduce)");
 
-  const CHOICES = ["config", "own", "block", "fold"];
-  state.machine = {config: "loaded", own: null, block: null, fold: "each"};
+  /* `typed`: what stands in the form; `own`: the last of it that could be, which is all that the address is told. */
+  const CHOICES = ["config", "typed", "block", "fold"];
+  state.machine = {config: "loaded", own: null, typed: atlas.kept?.own ?? null, block: null, fold: "each"};
   CHOICES.forEach((name) => name in (atlas.kept || {}) && (state.machine[name] = atlas.kept[name]));
   atlas.keep(() => Object.fromEntries(CHOICES.map((name) => [name, state.machine[name]])));
   const change = (patch) => set({machine: {...state.machine, ...patch}});
@@ -24,8 +25,12 @@
   const sameOwn = (one, other) => (one && other ? atlas.OWN.every((name) => one[name] === other[name]) : !one && !other);
   const same = (one, other) => Boolean(one && other) && one.model === other.model && one.config === other.config
     && sameOwn(one.own, other.own) && String(one.lengths) === String(other.lengths);
-  const wanted = () => ({model: state.model, config: state.machine.config, own: state.machine.own, lengths: lengths()});
+  const wanted = () => {
+    const {config, own, typed} = state.machine;
+    return {model: state.model, config, own: config === "own" ? typed : own, lengths: lengths()};
+  };
   let value = null;
+  let refused = null; // why the sizes in the form cannot be
   let asked = null;
   const ask = () => {
     if (state.tab !== "machine" || !atlas.model() || same(wanted(), asked)) return;
@@ -36,7 +41,13 @@
   machine.value = (props, watch) => {
     const take = () => {
       if (!props.value) return;
-      value = JSON.parse(props.value);
+      const next = JSON.parse(props.value);
+      ({refused} = next);
+      if (!refused || !value) value = next; // refused: what is there stays, and is greyed
+      const {typed, own, config} = state.machine;
+      if (!refused && config === "own" && next.asked.config === "own" && sameOwn(typed, next.asked.own) && !sameOwn(typed, own)) {
+        change({own: typed});
+      }
       show();
     };
     watch("value", take);
@@ -45,10 +56,11 @@
 
   machine.view = (element, props) => {
     const find = (name) => element.querySelector(`[data-machine="${name}"]`);
+    const whole = element.querySelector(".machine");
     const frame = find("frame");
     const root = svg("svg", {role: "group", class: "m-picture"});
     frame.append(root);
-    const form = machine.form(find("own"), props.value.limits, (own) => change({own}));
+    const form = machine.form(find("own"), props.value.limits, (typed) => change({typed}));
     let zoom = 1;
     let open = null; // which layers of a stack are open
     let drawn = {blocks: []};
@@ -171,12 +183,15 @@
       off.parentNode.toggleAttribute("data-off", Boolean(none));
       atlas.choices(find("fold"), named("machine.fold", ["each", "one"]), state.machine.fold, (fold) => change({fold}));
       find("own").hidden = state.machine.config !== "own";
-      if (value) form.show(state.machine.own ?? value.own);
-      element.classList.toggle("stale", Boolean(value) && !same(wanted(), value.asked));
+      if (value) form.show(state.machine.typed ?? value.own);
+      const isRefused = Boolean(refused) && state.machine.config === "own";
+      atlas.fill(find("refused"), isRefused ? machine.refusal(refused) : "");
+      whole.classList.toggle("refused", isRefused);
+      whole.classList.toggle("stale", Boolean(value) && !same(wanted(), value.asked));
     };
     show = () => {
       controls();
-      element.classList.toggle("empty", !value);
+      whole.classList.toggle("empty", !value);
       if (!value) return;
       status();
       draw();

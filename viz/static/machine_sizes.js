@@ -102,9 +102,14 @@
   const FIELDS = atlas.OWN.slice(0, 6);
   const form = (host, limits, onOwn) => {
     let own = null;
-    const soon = atlas.debounce(300, () => onOwn(own));
+    let waits = false; // changed, and not asked for yet: whatever is answered meanwhile is older
+    const soon = atlas.debounce(300, () => {
+      waits = false;
+      onOwn(own);
+    });
     const change = (patch) => {
       own = {...own, ...patch};
+      waits = true;
       soon();
     };
     const inputs = {};
@@ -134,7 +139,7 @@
     host.addEventListener("submit", (event) => event.preventDefault());
     atlas.applyText(host);
     const show = (next) => {
-      own = next;
+      if (!waits) own = next;
       FIELDS.forEach((name) => {
         const told = own[name] === null ? "" : String(own[name]);
         if (document.activeElement !== inputs[name] && inputs[name].value !== told) inputs[name].value = told;
@@ -149,5 +154,11 @@
     return {show};
   };
 
-  Object.assign(atlas.machine, {facts, compare, form});
+  /* Why sizes cannot be, with the word that stands at the field. */
+  const refusal = ({code, params}) => {
+    const key = `machine.own.${params.size}`;
+    return atlas.problemText({code, params: {...params, ...(has(key) ? {size: say(key)} : {})}});
+  };
+
+  Object.assign(atlas.machine, {facts, compare, form, refusal});
 })();
