@@ -246,6 +246,42 @@ def test_an_answer_overwrites_nothing_that_was_typed_after_its_question(open_rea
     assert {name: int(page.locator(f'.machine-own input[name="{name}"]').input_value()) for name in wanted} == wanted
 
 
+@pytest.mark.parametrize("wrong", ["decoder.77.cross_attn", "encoder.0.cross_attn", "constructor"])
+def test_a_block_that_is_not_there_is_named_and_left_out(open_real: Open, wrong: str) -> None:
+    page = machine(open_real("machine", search=f"&block={wrong}&config=nonsense&own=0.0.0.0.0.0.x.y"))
+    page.wait_for_function("atlas.leftOut.all().length === 3")
+    assert dict(page.evaluate("atlas.leftOut.all()")) == {"block": wrong, "config": "nonsense", "own": "0.0.0.0.0.0.x.y"}
+    page.wait_for_function("!/block|config|own/.test(location.search)")
+    expect(page.locator(".machine-inside h3")).to_have_text("Cross-attention")
+
+
+def test_by_keyboard_from_head_to_head(open_real: Open) -> None:
+    page = machine(open_real("machine", search="&block=encoder.2.self_attn"))
+    heads = page.locator(".m-head-button")
+    heads.nth(3).focus()
+    for key, head in (("ArrowRight", 4), ("ArrowDown", 5), ("ArrowLeft", 4), ("ArrowUp", 3), ("ArrowLeft", 2)):
+        page.keyboard.press(key)
+        expect(heads.nth(head)).to_be_focused()
+    for key in ("Enter", " "):
+        page.keyboard.press(key)
+        expect(heads.nth(2)).to_be_focused()
+        expect(heads.nth(2)).to_have_attribute("aria-pressed", "true")
+    assert state(page, "kind", "layer", "head") == ["encoder_self", 2, 2]
+
+
+def test_the_largest_counts_do_not_run_into_their_neighbours(open_real: Open) -> None:
+    page = machine(open_real("machine", search="&config=own&own=16384.64.48.48.65536.1000000.pre.none"))
+    expect(block(page, "decoder.0.feed_forward").locator(".m-count")).to_have_text("2.15 B")
+    overlaps = """[...document.querySelectorAll('.m-block')].flatMap((node) => {
+      const texts = [...node.querySelectorAll('text')].map((text) => [text.textContent, text.getBoundingClientRect()]);
+      return texts.flatMap(([one, a], at) => texts.slice(at + 1)
+        .filter(([, b]) => a.left < b.right && b.left < a.right && a.top < b.bottom - 3 && b.top < a.bottom - 3).map(([two]) => `${one} / ${two}`));
+    })"""
+    assert page.evaluate(overlaps) == []
+    lines = "[...document.querySelectorAll('.machine-own .choice span')].map((node) => node.getClientRects().length && node.offsetHeight)"
+    assert max(page.evaluate(lines)) < 36
+
+
 @pytest.mark.parametrize(("number", "tab"), list(enumerate(["steps", "heads", "translate"])))
 def test_a_way_out_leads_to_a_tab_that_the_address_names(open_real: Open, number: int, tab: str) -> None:
     page = machine(open_real("machine", search="&block=encoder.2.self_attn"))

@@ -81,8 +81,17 @@
     };
     const exists = (id) => {
       const {stack, layer, place, part} = parse(id);
-      if (layer !== null) return layer < value.picture.sizes[stack].layers && (!part || place in value.picture.places);
-      return id in value.picture.places || ["memory", "softmax", "encoder.positions", "decoder.positions"].includes(id);
+      if (layer !== null) return layer < value.picture.sizes[stack].layers && (!part || Object.hasOwn(value.picture.places, place));
+      return Object.hasOwn(value.picture.places, id) || ["memory", "softmax", "encoder.positions", "decoder.positions"].includes(id);
+    };
+    /* A block of an address that this picture has not: said once, and forgotten. Another configuration may have had one that was clicked. */
+    let linked = state.machine.block;
+    const checkBlock = () => {
+      const {block} = state.machine;
+      if (!block || exists(block) || refused) return;
+      if (block === linked) atlas.leftOut.add("block", block);
+      linked = null;
+      change({block: null});
     };
     const blockNow = () => [state.machine.block, chosenBlock(), "decoder.0.cross_attn"].find((id) => id && exists(id));
     const reveal = (id) => {
@@ -144,6 +153,7 @@
       const host = find("inside");
       const buttons = () => [...host.querySelectorAll("button")];
       const at = buttons().indexOf(document.activeElement);
+      const {head, layer: ofLayer} = document.activeElement?.closest?.(".m-head-button")?.dataset ?? {};
       const before = host.dataset.block;
       machine.inside(host, blockNow(), value, {
         real: isReal(),
@@ -152,7 +162,8 @@
         onJump: jump,
       });
       if (host.dataset.block !== before) host.scrollTop = 0;
-      else if (at >= 0) buttons()[at]?.focus({preventScroll: true});
+      if (head !== undefined) host.querySelector(`.m-head-button[data-layer="${ofLayer}"][data-head="${head}"]`)?.focus({preventScroll: true});
+      else if (at >= 0 && host.dataset.block === before) buttons()[at]?.focus({preventScroll: true});
     };
     /* To another screen, with this layer chosen there. The head stays if it is one of this layer's, else it is the first. */
     const jump = (tab, kind, layer) => {
@@ -193,6 +204,7 @@
       controls();
       whole.classList.toggle("empty", !value);
       if (!value) return;
+      if (same(wanted(), value.asked)) checkBlock();
       status();
       draw();
       drawInside();
@@ -272,7 +284,15 @@
         if (next) focusOn(next);
       } else if (event.key === "+" || event.key === "-") zoomBy(event.key === "+" ? 1 : -1);
     });
+    /* From head to head; Enter chooses. */
+    const ALONG = {ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1};
     find("inside").addEventListener("keydown", (event) => {
+      const heads = [...find("inside").querySelectorAll(".m-head-button")];
+      const at = heads.indexOf(event.target);
+      if (at >= 0 && event.key in ALONG) {
+        event.preventDefault();
+        heads[(at + ALONG[event.key] + heads.length) % heads.length].focus();
+      }
       if (event.key !== "Escape") return;
       const back = drawn.blocks.find(({id}) => id === blockNow());
       if (back) focusOn(back);

@@ -5,7 +5,7 @@
  * Nothing here knows Gradio or the server: everything comes from the value of viz/panels/machine_value.py.
  */
 (() => {
-  const {svg, text, number, shape, wire, arrowAt, plus, fitting, widthOf, headSquare} = atlas.machine;
+  const {svg, text, number, shortly, shape, wire, arrowAt, plus, fitting, widthOf, headSquare} = atlas.machine;
   const {say} = atlas;
 
   const WIDTH = 872;
@@ -50,7 +50,7 @@
       const {left} = SIDES[column];
       const node = block(id, column, [left, y, COLUMN, h], {name, count, kind, spoken: [about, shared].filter(Boolean)});
       node.append(text(left + 16, y + 22, name, "m-name"), text(left + 16, y + 40, about, "m-about"));
-      node.append(text(left + COLUMN - 16, y + 22, shared || number(count), shared ? "m-about" : "m-count", "end"));
+      node.append(text(left + COLUMN - 16, y + 22, shared || shortly(count), shared ? "m-about" : "m-count", "end"));
       return y + h;
     };
     const pill = (id, column, y, {name, count, kind, w = PILL, h = 28}) => {
@@ -109,7 +109,7 @@
       const name = say(`machine.place.${place}`);
       const about = say("machine.heads", {heads, head_dim});
       const node = block(id, column, [x, y, BLOCK, h], {name, count: places[place].count, kind, classes: "m-attention", spoken: [about]});
-      node.append(text(x + 16, y + 23, name, "m-name"), text(x + BLOCK - 14, y + 23, number(places[place].count), "m-count", "end"));
+      node.append(text(x + 16, y + 23, name, "m-name"), text(x + BLOCK - 14, y + 23, shortly(places[place].count), "m-count", "end"));
       node.append(text(x + 16, y + 41, about, "m-about"));
       node.append(svg("path", {d: `M${x + 3.5} ${y + 11}V${y + h - 11}`, class: "m-stripe"}));
       squares(node, [x + 16, y + 51], kind, layer, squaresOf);
@@ -121,7 +121,7 @@
       const name = say("machine.place.feed_forward");
       const about = say("machine.widens", {d_model: number(sizes.d_model), d_ff: number(d_ff), activation: sizes.activation});
       const node = block(id, column, [x, y, BLOCK, 54], {name, count: places[place].count, spoken: [about]});
-      node.append(text(x + 16, y + 23, name, "m-name"), text(x + BLOCK - 14, y + 23, number(places[place].count), "m-count", "end"));
+      node.append(text(x + 16, y + 23, name, "m-name"), text(x + BLOCK - 14, y + 23, shortly(places[place].count), "m-count", "end"));
       node.append(text(x + 16, y + 41, about, "m-about"));
       /* How much wider it gets in its middle, to scale. */
       const most = Math.max(sizes.d_model, d_ff);
@@ -145,7 +145,7 @@
         const name = say("machine.place.norm");
         const {count} = places[`${place}_norm`];
         const node = block(`${id}_norm`, column, [x, top, BLOCK, 26], {name, count, classes: "m-slim", round: 13});
-        node.append(text(x + 16, top + 17.5, name, "m-pill"), text(x + BLOCK - 14, top + 17.5, number(count), "m-count", "end"));
+        node.append(text(x + 16, top + 17.5, name, "m-pill"), text(x + BLOCK - 14, top + 17.5, shortly(count), "m-count", "end"));
         put("wires", wire([[stream, top + 13], [edge, top + 13]], {arrow: true}));
         top += 26;
       } else {
@@ -204,7 +204,7 @@
       put("frames", ...sheets, frame);
       const place = [left + 6, y + 6, stands ? COLUMN - 80 : COLUMN - 12, 26];
       const head = block(`${column}.${layer}`, column, place, {name, count, classes: "m-layer", expanded: true});
-      head.append(text(left + 16, y + 24, name, "m-name"), text(left + (stands ? 300 : 382), y + 24, number(count), "m-count", "end"));
+      head.append(text(left + 16, y + 24, name, "m-name"), text(left + (stands ? 300 : 382), y + 24, shortly(count), "m-count", "end"));
       if (stands) {
         const times = say("machine.layer.times", {layers: sizes[column].layers});
         head.append(text(left + SIDES.encoder.blocks, y + 24, times, "m-times"));
@@ -260,7 +260,7 @@
       const {count, shared} = places[`${which}_embedding`];
       const {layers: count_of, vocab_size} = sizes[column];
       put("labels", text(left, 16, say(`machine.${column}`), "m-title"),
-        text(left + COLUMN, 16, say("machine.stack", {layers: count_of, count: number(count_of * layerCount(column))}), "m-count", "end"));
+        text(left + COLUMN, 16, say("machine.stack", {layers: count_of, count: shortly(count_of * layerCount(column))}), "m-count", "end"));
       const y = tokens(column, 34, labels, letter);
       shapeAt(column, y + 15, `${column}.ids`);
       const width = number(sizes.d_model);

@@ -165,6 +165,7 @@
       const button = make("button", `m-head-button ${kind}`);
       const isChosen = chosen.kind === kind && chosen.layer === about.layer && chosen.head === head;
       button.type = "button";
+      Object.assign(button.dataset, {layer: about.layer, head});
       button.setAttribute("aria-pressed", String(isChosen));
       button.setAttribute("aria-label", say("machine.head", {layer: about.layer, head}));
       if (url) {
