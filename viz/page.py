@@ -133,6 +133,7 @@ HEADER = """
         <circle cx="10" cy="10" r="7.25"/><path d="M10 2.75 a7.25 7.25 0 0 1 0 14.5 z"/></svg></button>
   </div>
 </header>
+<div class="link-note" data-link-note></div>
 """
 
 

@@ -140,6 +140,7 @@ def test_a_run_that_left_the_cache_is_computed_again_and_saved(open_page: Open, 
         path = saved(page, "All maps, .npz", tmp_path)
         with np.load(path, allow_pickle=False) as file:
             assert list(file["src_tokens"])[2] == "▁love"
+        page.close()  # before its server: what the page says of a lost server is another test's
     finally:
         demo.close()
 

@@ -48,7 +48,7 @@ def test_the_browser_s_language_is_taken_and_the_switch_keeps_everything(open_pa
     before = figure(page)["drawn"]
     page.locator("[data-heads] label", has_text="1").click()
     wait_until_drawn(page, before)
-    page.get_by_role("tab").nth(2).click()
+    page.locator("#tab-positions-button").click()
     expect(page.locator("#positions-table .main-svg").first).to_be_visible()
 
     page.locator("[data-lang=en]").click()

@@ -251,18 +251,28 @@
     const short = {...found, text: undefined, given: undefined, second: undefined, row: undefined, column: undefined};
     return {query: fill(new URLSearchParams(others), NAMES, short).toString(), complete: false};
   };
+  let writtenTab; // a tab is a place to come back to; every other choice changes the place where one is
   const write = () => {
     soon.cancel();
     if (!ready) return;
+    const turned = writtenTab !== undefined && writtenTab !== state.tab;
+    writtenTab = state.tab;
     const {query} = build(location.search);
     const next = `${location.pathname}${query ? `?${query}` : ""}${location.hash}`;
     if (next === `${location.pathname}${location.search}${location.hash}`) return;
     try {
-      history.replaceState(history.state, "", next);
+      if (turned) history.pushState(null, "", next);
+      else history.replaceState(history.state, "", next);
     } catch {} // a browser that takes no more of these for a while, or a file without an address
   };
   const soon = atlas.debounce(250, write);
   window.addEventListener("pagehide", write);
+  /* Back and forward turn to the tab of then; what is shown there is what is chosen now. */
+  window.addEventListener("popstate", () => {
+    writtenTab = new URLSearchParams(location.search).get("tab") ?? "translate";
+    document.getElementById(`tab-${writtenTab}-button`)?.click();
+    soon();
+  });
 
   /* The address to hand on: ours, with nothing that a host has added. complete: false if the text was too long for it. */
   atlas.link = () => {
@@ -303,6 +313,7 @@
       box("given")?.addEventListener("input", soon);
       setTimeout(() => setTimeout(() => { // after translate.js has filled the boxes
         ready = true;
+        writtenTab = state.tab;
         if (waits) atlas.complain?.({code: "link_model", params: {model: linked.model ?? state.model}});
       }));
     });

@@ -220,7 +220,8 @@
     words.setAttribute("role", "status");
     const close = button("plain", "link.close");
     note.append(words, close);
-    element.append(...(atlas.offline ? [] : [copyButton]), anchor, status, field, note);
+    element.append(...(atlas.offline ? [] : [copyButton]), anchor, status, field);
+    (document.querySelector("[data-link-note]") ?? element).append(note); // above the tabs: whichever of them a link leads to
 
     copyButton.addEventListener("click", copyLink);
     menu(menuButton, list);

@@ -26,15 +26,25 @@
   let card = null;
   let ring = null;
   let stop = 0; // 0: the offer; 1 to 5
-  let before = null; // what had the focus when the tour began
+  let before = null; // what had the focus, and which tab was open, when the tour began
 
   const target = () => (stop ? document.querySelector(STOPS[stop - 1]) : null);
+
+  /* What is to be seen of a part, without the room that it keeps for longer sentences. */
+  const boxOf = (part) => {
+    const boxes = [...part.querySelectorAll("p, button, textarea, canvas, svg")].map((node) => node.getBoundingClientRect()).filter(({width}) => width > 1);
+    const whole = part.getBoundingClientRect();
+    const inside = boxes.length ? boxes : [whole];
+    const [left, top] = ["left", "top"].map((side) => Math.max(whole[side], Math.min(...inside.map((box) => box[side]))));
+    const [right, bottom] = ["right", "bottom"].map((side) => Math.min(whole[side], Math.max(...inside.map((box) => box[side]))));
+    return {left, top, right, bottom, width: right - left, height: bottom - top};
+  };
 
   /* Below its part if there is room, else above it, else in the lower corner. On narrow screens a sheet at the bottom (tour.css). */
   const place = () => {
     if (!card) return;
-    const part = target()?.getBoundingClientRect();
-    ring.hidden = !part || !part.width;
+    const part = target() && boxOf(target());
+    ring.hidden = !part?.width;
     if (ring.hidden) return card.style.removeProperty("top"), card.style.removeProperty("left");
     Object.assign(ring.style, {left: `${part.left - 6}px`, top: `${part.top - 4}px`, width: `${part.width + 12}px`, height: `${part.height + 8}px`});
     const {offsetWidth: width, offsetHeight: height} = card;
@@ -76,8 +86,8 @@
     card.tabIndex = -1;
     ring = make("div", "tour-ring");
     ring.hidden = true;
-    document.body.append(ring, card);
-    card.addEventListener("keydown", onKey);
+    document.body.prepend(card, ring); // first in the order of the keyboard
+    document.addEventListener("keydown", onKey);
     addEventListener("scroll", follow, {passive: true, capture: true});
     addEventListener("resize", follow);
   };
@@ -86,16 +96,19 @@
     if (!card) return;
     removeEventListener("scroll", follow, {capture: true});
     removeEventListener("resize", follow);
+    document.removeEventListener("keydown", onKey);
     card.remove();
     ring.remove();
     card = ring = null;
     stop = 0;
-    if (before?.isConnected) before.focus({preventScroll: true});
+    const {focus, tab} = before ?? {};
     before = null;
+    if (tab && tab !== "translate") document.getElementById(`tab-${tab}-button`)?.click();
+    (focus?.isConnected && focus !== document.body ? focus : document.querySelector("[data-tour]"))?.focus({preventScroll: true});
   }
   function onKey(event) {
     if (event.key === "Escape") return end();
-    if (!stop) return;
+    if (!stop || !card.contains(document.activeElement)) return;
     const next = {ArrowRight: stop + 1, ArrowLeft: stop - 1}[event.key];
     if (next >= 1 && next <= STOPS.length) go(next);
   }
@@ -115,7 +128,7 @@
   }
 
   atlas.startTour = () => {
-    before ??= document.activeElement;
+    before ??= {focus: document.activeElement, tab: atlas.state.tab};
     go(1);
   };
   atlas.onChange(["lang"], () => card && (fillCard(), place()));
