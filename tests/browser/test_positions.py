@@ -154,7 +154,7 @@ def test_clocks_turn_with_the_table_and_the_matrix_moves_them(open_real: Open, e
 
 
 def test_the_address_restores_positions_and_says_what_it_cannot(open_real: Open) -> None:
-    page = open_real("positions", search="&tab=positions&length=30&pairs=16,48&axis=log&named=1&distance=40&p=1&k=99")
+    page = open_real("positions", search="&length=30&pairs=16,48&axis=log&named=1&distance=40&p=1&k=99")
     expect(page.locator("#positions-length")).to_have_value("30")
     page.wait_for_selector("#positions-table .main-svg")
     state = page.evaluate("atlas.state.positions")
