@@ -58,6 +58,19 @@ def test_masks_of_the_batch_on_the_page(open_real, embedded, lang):
     page.wait_for_function("location.search.includes('second=Go')", timeout=WAIT)
 
 
+def test_masks_of_eighteen_columns_fit_and_one_sentence_is_no_batch(open_real, embedded):
+    page = open_real("machine", size=(1440, 900), search=f"&second={LONGEST[:-1].replace(' ', '+')}+and+cold.")
+    there(page, "masks")
+    over = "[...document.querySelectorAll('#lab-masks .lab-scroll')].map((frame) => frame.scrollWidth - frame.clientWidth)"
+    columns = page.evaluate("Math.max(...[...document.querySelectorAll('.lab-mask thead tr')].map((row) => row.children.length - 1))")
+    assert columns >= 18 and page.evaluate(over) == [0] * 6
+    page.locator("#lab-second").fill("")
+    page.locator("#lab-second").press("Enter")
+    said = page.locator('#lab-masks [data-lab="checked"]')
+    expect(said).to_contain_text("There is one sentence")
+    assert "Padding changes" not in said.inner_text() and page.locator("#lab-masks .lab-scroll").count() == 3
+
+
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_one_pass_or_many(open_real, embedded, lang):
     page = open_real("machine", lang=lang)

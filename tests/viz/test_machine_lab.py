@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -76,6 +77,27 @@ def test_masks_of_both_sentences(runs, shown):
 def test_a_batch_of_one(runs, shown):
     for second in ("", "   "):
         assert len(lab_values.masks(runs, shown, store("masks", {"second": second}))["sentences"]) == 1
+
+
+def test_it_is_said_which_sentence_is_too_long(runs, shown, monkeypatch):
+    translation, get = run_of(runs, shown).translation, runs.get
+    src_len, tgt_len = len(translation.src_ids), len(translation.tgt_ids)
+    monkeypatch.setattr(lab_values, "MAX_MASK_TOKENS", src_len - 1)
+    with pytest.raises(lab_values.MasksTooLongError) as first:
+        lab_values.masks(runs, shown, store("masks", {"second": "cat"}))
+    assert first.value.code == "masks_too_long" and first.value.params["num_tokens"] >= src_len
+    monkeypatch.setattr(lab_values, "MAX_MASK_TOKENS", max(src_len, tgt_len))
+    monkeypatch.setattr(runs, "get", lambda request: run_of_length(request))
+    more = {name: getattr(translation, name) * 4 for name in ("src_ids", "src_tokens")}
+    long = replace(translation, **more)
+
+    def run_of_length(request):
+        run = get(request)
+        return run if request.text != "cat" else replace(run, translation=long)
+
+    with pytest.raises(lab_values.SecondTooLongError) as second:
+        lab_values.masks(runs, shown, store("masks", {"second": "cat"}))
+    assert second.value.code == "second_too_long" and second.value.params["num_tokens"] > max(src_len, tgt_len)
 
 
 def test_hostile_text_is_data(runs, shown):
@@ -171,7 +193,7 @@ def test_a_bad_choice_is_answered_in_words(runs, shown, name, lab):
     ask = {"norms": lambda: lab_values.norms(runs, question), "masks": lambda: lab_values.masks(runs, shown, question)}[name]
     found = answer(name, ask, question)
     problem = found if name == "masks" else found[0]
-    assert problem["key"] == "k1" and problem["problem"]["code"] in ("invalid_setting", "masks_too_long", "text_too_long")
+    assert problem["key"] == "k1" and problem["problem"]["code"] in ("invalid_setting", "second_too_long", "text_too_long")
     assert f"error.{problem['problem']['code']}" in LANGUAGES["zh"]
 
 

@@ -59,6 +59,12 @@ class MasksTooLongError(AtlasError):
         super().__init__(message, num_tokens=num_tokens, limit=MAX_MASK_TOKENS)
 
 
+class SecondTooLongError(MasksTooLongError):
+    """The same of the second sentence of the batch."""
+
+    code = "second_too_long"
+
+
 def weights_of(translator: Translator) -> Transformer:
     """Raises NoWeightsError."""
     model = getattr(translator, "model", None)
@@ -132,9 +138,10 @@ def masks(runs: RunCache, shown: object, store: object) -> dict[str, Any]:
         first = pair[0].request
         pair.append(runs.get(Request(second, first.target, first.beam_size, model=first.model)))
     translations = [run.translation for run in pair]
-    longest = max(max(len(each.src_ids), len(each.tgt_ids)) for each in translations)
-    if longest > MAX_MASK_TOKENS:
-        raise MasksTooLongError(longest)
+    for each, too_long in zip(translations, (MasksTooLongError, SecondTooLongError), strict=False):
+        longest = max(len(each.src_ids), len(each.tgt_ids))
+        if longest > MAX_MASK_TOKENS:
+            raise too_long(longest)
     found = runs.ask(asked.name, ask_masks, translations, [run.trace for run in pair])
     src_len, tgt_len = found.encoder_self.shape[1], found.decoder_self.shape[1]
     labels = label_texts(asked.language)

@@ -51,8 +51,10 @@ _MASKS = (
     + """
 <div class="lab-second"><label for="lab-second" data-t="lab.masks.second"></label>
   <input type="text" id="lab-second" maxlength="400" autocomplete="off" spellcheck="false" dir="auto"></div>
+<p class="lab-shorter" data-lab="shorter" hidden><span data-t="lab.masks.shorter"></span>
+  <button type="button" class="plain lab-again" dir="auto" data-lab="shorter-text"></button></p>
 <div class="lab-masks" data-lab="masks"></div>
-<p class="lab-note" data-t="lab.masks.rows"></p>
+<p class="lab-note"><span data-t="lab.masks.rows"></span> <span data-t="lab.masks.dense" data-lab="dense" hidden></span></p>
 <p class="lab-checked" data-lab="checked" aria-live="polite"></p>
 """
 )

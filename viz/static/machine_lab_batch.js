@@ -13,7 +13,15 @@
   const second = () => state.lab.own ?? usualSecond();
   const masks = experiment("masks", () => (request() ? keyOf(request(), second()) : null), () => (state.lab.second = second()));
 
-  const NAMES = 74; // px for the names of rows
+  const [NAMES, FEW, BESIDE] = [66, 40, 8]; // px for the names of rows, at most and at least, and what stands between them and the cells
+  const [LEAST, BARE] = [17, 13]; // px of a cell into which −∞ goes, and of one that shows its colour alone
+  /* The shortest example of the model, for one whose own sentence is too long. */
+  const shortest = () => (atlas.model()?.examples ?? []).reduce((best, text) => (!best || text.length < best.length ? text : best), "");
+  const translate = (text) => {
+    const box = document.querySelector("#sentence textarea");
+    Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, "value").set.call(box, text);
+    box.dispatchEvent(new Event("input", {bubbles: true}));
+  };
   const RIM = {encoder_self: ["source", "source"], decoder_self: ["target", "target"], cross: ["target", "source"]};
   const lengthOf = (sentence, side) => sentence[side === "source" ? "src_len" : "tgt_len"];
   const tableOf = (kind, sentence, number, rows) => {
@@ -73,27 +81,42 @@
     input.addEventListener("input", soon);
     input.addEventListener("change", take);
     input.addEventListener("keydown", (event) => event.key === "Enter" && !event.isComposing && take());
-    /* Cells as large as fit, but never so small that −∞ does not: then the table scrolls. */
+    /* Cells as large as fit. Where −∞ does not go into them, names are cut; then colours stand for the numbers; then the table scrolls. */
     const size = () => {
       const column = host.querySelector(".lab-mask-kind")?.clientWidth;
       if (!column) return;
       const longest = Math.max(...masks.value().sentences.flatMap(({source, target}) => [source.length, target.length]));
-      host.style.setProperty("--cell", `${Math.max(17, Math.min(26, Math.floor((column - NAMES) / longest) - 1))}px`);
+      const dense = column - BESIDE - FEW < longest * (LEAST + 1);
+      const least = dense ? BARE : LEAST;
+      const names = Math.max(FEW, Math.min(NAMES, column - BESIDE - longest * (least + 1)));
+      host.classList.toggle("dense", dense);
+      find(element, "dense").hidden = !dense;
+      host.style.setProperty("--names", `${names}px`);
+      host.style.setProperty("--cell", `${Math.max(least, Math.min(26, Math.floor((column - BESIDE - names) / longest) - 1))}px`);
     };
     new ResizeObserver(size).observe(host);
     masks.onShow((value) => {
       host.replaceChildren(...KINDS.map((kind) => kindOf(value, kind)));
       size();
       host.style.setProperty("--sentences", value.sentences.length);
-      atlas.fill(find(element, "checked"), say("lab.masks.checked", {leak: tiny(value.leak), difference: tiny(value.difference)}));
+      const said = value.sentences.length > 1 ? "lab.masks.checked" : "lab.masks.checked.one";
+      atlas.fill(find(element, "checked"), say(said, {leak: tiny(value.leak), difference: tiny(value.difference)}));
     });
-    watch("value", () => masks.take(props.value));
+    const shorter = find(element, "shorter");
+    const offer = find(element, "shorter-text");
+    offer.addEventListener("click", () => translate(offer.textContent));
+    const take_ = () => {
+      shorter.hidden = props.value?.problem?.code !== "masks_too_long" || !shortest();
+      offer.textContent = shortest();
+      masks.take(props.value);
+    };
+    watch("value", take_);
     onChange(["lang", "lab"], fit);
     atlas.onModel(fit);
     atlas.onResult(fit);
     masks.section(element);
     fit();
-    masks.take(props.value);
+    take_();
   };
 
   /* ---- one pass or many ---- */

@@ -7,7 +7,9 @@ TEXT: dict[str, str] = {
     "lab.old": "of an earlier sentence or choice",
     "lab.working": "computing …",
     "lab.waits": "Translate a sentence, and it appears here.",
-    "error.masks_too_long": "Masks are drawn for up to {limit} tokens; here are {num_tokens}. A shorter sentence shows the same.",
+    "error.masks_too_long": "Your sentence or its translation has {num_tokens} tokens, and masks are drawn for up to {limit}. A shorter sentence shows the same rule.",
+    "error.second_too_long": "The second sentence or its translation has {num_tokens} tokens, and masks are drawn for up to {limit}. Write a shorter one.",
+    "lab.masks.shorter": "Translate this one instead:",
     # masks
     "lab.masks.short": "Masks",
     "lab.masks.question": "Who may look at whom?",
@@ -23,8 +25,10 @@ TEXT: dict[str, str] = {
     "lab.masks.sentence": "{kind}, sentence {number}",
     "lab.masks.query": "looks",
     "lab.masks.rows": "Row: the word that looks; in the decoder the word read. Column: the word looked at. Rows of padding are computed and not used.",
+    "lab.masks.dense": "Cells too small for numbers show them by colour: coloured is 0, grey is −∞.",
     "lab.masks.checked": "One pass over this batch, all layers and heads: the largest weight on a −∞ is {leak}. "
     "Padding changes nothing: from each sentence alone, no weight differs by more than {difference}.",
+    "lab.masks.checked.one": "There is one sentence, so nothing is padded: −∞ stands in the causal mask alone. One pass, all layers and heads: the largest weight on a −∞ is {leak}.",
     # parallel against serial
     "lab.serial.short": "One pass or many",
     "lab.serial.question": "All at once, or word by word?",

@@ -7,7 +7,9 @@ TEXT: dict[str, str] = {
     "lab.old": "属于之前的句子或选择",
     "lab.working": "正在计算……",
     "lab.waits": "翻译一句话，这里就会显示。",
-    "error.masks_too_long": "掩码最多画 {limit} 个词元，这里有 {num_tokens} 个。短一些的句子看到的是同样的规律。",
+    "error.masks_too_long": "你的句子或译文有 {num_tokens} 个词元，掩码最多画 {limit} 个。短一些的句子看到的是同样的规律。",
+    "error.second_too_long": "第二句或它的译文有 {num_tokens} 个词元，掩码最多画 {limit} 个。请写短一些。",
+    "lab.masks.shorter": "改为翻译这一句：",
     # masks
     "lab.masks.short": "掩码",
     "lab.masks.question": "谁可以看谁？",
@@ -22,7 +24,9 @@ TEXT: dict[str, str] = {
     "lab.masks.sentence": "{kind}，第 {number} 句",
     "lab.masks.query": "看的词",
     "lab.masks.rows": "行：在看的词，解码器里是读入的词。列：被看的词。填充的行也会计算，但不使用。",
+    "lab.masks.dense": "格子太小写不下数字时，用颜色表示：有颜色的是 0，灰色的是 −∞。",
     "lab.masks.checked": "对这个批次实际算了一遍，所有层和头：−∞ 处最大的权重是 {leak}。填充不改变任何东西：与单独计算每句相比，权重最多相差 {difference}。",
+    "lab.masks.checked.one": "只有一句话，所以没有填充：只有因果掩码里有 −∞。实际算了一遍，所有层和头：−∞ 处最大的权重是 {leak}。",
     # parallel against serial
     "lab.serial.short": "一遍还是多遍",
     "lab.serial.question": "一次全算，还是逐词计算？",
