@@ -11,7 +11,7 @@ A place is a part of the model as `model.transformer.Transformer` names it; what
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from model.config import StackSizes, TransformerConfig
 
@@ -73,6 +73,17 @@ def times(config: TransformerConfig, place: str) -> int:
 def total_parameters(config: TransformerConfig) -> int:
     """Trainable parameters of the whole model."""
     return sum(place.count * times(config, name) for name, place in places(config).items())
+
+
+def tying(config: TransformerConfig) -> tuple[int | None, int]:
+    """Trainable parameters with one matrix for both embeddings and the output (section 3.4 of the paper), and with three.
+
+    The first is None where the two vocabularies differ in size, so that no matrix fits both.
+    """
+    one = None
+    if config.encoder.vocab_size == config.decoder.vocab_size:
+        one = total_parameters(replace(config, tie_embeddings=True, tie_output=False))
+    return one, total_parameters(replace(config, tie_embeddings=False, tie_output=False))
 
 
 def shapes(config: TransformerConfig, src_len: Length = "S", tgt_len: Length = "T") -> dict[str, Shape]:

@@ -6,6 +6,7 @@ import base64
 import io
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -79,8 +80,7 @@ def test_the_picture_has_the_loaded_model_s_numbers(open_real: Open, embedded: T
         for part in parts:
             label = block(page, f"{name}.{part}").get_attribute("aria-label")
             assert count_of(getattr(module, part)) in numbers(label), label
-            if embedded.config.norm == "pre" or not part.endswith("norm"):
-                assert count_of(getattr(module, part)) in numbers(drawn(page, f"{name}.{part}"))
+            assert count_of(getattr(module, part)) in numbers(drawn(page, f"{name}.{part}"))
     folded = page.locator('.m-layer[aria-expanded="false"]')
     assert folded.count() == config.num_encoder_layers + config.num_decoder_layers - 2
     assert count_of(model.src_embedding) in numbers(drawn(page, "src_embedding"))
@@ -193,6 +193,10 @@ def test_configurations_beside_each_other_and_one_s_own(open_real: Open, embedde
     )
     assert numbers(page.locator('[data-machine="total"]').inner_text()) == [sum(count_parameters(wanted).values())]
     assert list(compared(page).values()) == [count_parameters(each) for each in (embedded.config, PRESETS["base"], PRESETS["big"], wanted)]
+    tied = sum(count_parameters(replace(wanted, tie_embeddings=True)).values())
+    assert numbers(page.locator(".m-tying").inner_text())[:1] == [tied]
+    assert f"{sum(count_parameters(wanted).values()):,} with three, {2 * 700 * 48:,} more" in page.locator(".m-tying").inner_text()
+    expect(page.locator(".machine-compare")).to_contain_text("63.1 and 214.2 million")
     assert page.locator(".m-head image").count() == 0  # no maps are shown for what was never run
     assert page.locator(".m-head").count() == 3 * 6 and page.locator(".m-layer:not(.m-step)").count() == 2
     block(page, "encoder.on").click()
@@ -275,7 +279,8 @@ def test_the_largest_counts_do_not_run_into_their_neighbours(open_real: Open) ->
     overlaps = """[...document.querySelectorAll('.m-block')].flatMap((node) => {
       const texts = [...node.querySelectorAll('text')].map((text) => [text.textContent, text.getBoundingClientRect()]);
       return texts.flatMap(([one, a], at) => texts.slice(at + 1)
-        .filter(([, b]) => a.left < b.right && b.left < a.right && a.top < b.bottom - 3 && b.top < a.bottom - 3).map(([two]) => `${one} / ${two}`));
+        .filter(([, b]) => a.left < b.right && b.left < a.right && a.top < b.bottom - 3 && b.top < a.bottom - 3)
+        .map(([two]) => `${one} / ${two}`));
     })"""
     assert page.evaluate(overlaps) == []
     lines = "[...document.querySelectorAll('.machine-own .choice span')].map((node) => node.getClientRects().length && node.offsetHeight)"
@@ -313,6 +318,9 @@ def test_a_marian_model_with_unequal_stacks(marian_site: str, marian: Translator
     texts = {name: drawn(page, name) for name in ("src_embedding", "tgt_embedding", "output")}
     for name, sizes in (("src_embedding", config.encoder), ("tgt_embedding", config.decoder)):
         assert numbers(texts[name])[0] == sizes.vocab_size
+    for name in ("encoder.0.self_attn_norm", "decoder.0.cross_attn_norm", "decoder.0.feed_forward_norm"):  # counts beside
+        assert numbers(drawn(page, name)) == [count_of(model.get_submodule(name))]
+    expect(page.locator(".m-tying")).to_contain_text("cannot share one")
     assert "the target embedding again" in texts["output"] and model.output_bias.numel() in numbers(texts["output"])
     assert page.locator(".m-tie").count() == 0  # two vocabularies, two matrices
     assert page.locator(".m-head[data-kind=encoder_self]").count() == 2 * 4 and page.locator(".m-head[data-kind=cross]").count() == 3 * 2

@@ -5,7 +5,8 @@
                  "sizes": {"d_model", "norm", "activation", "layout", "scale", "dropout", "eps", "tied", "output_bias", "max_len",
                            "encoder" | "decoder": {"layers", "heads", "head_dim", "d_ff", "vocab_size"}},
                  "places": {PLACE: {"tensors": [[name, shape], ...], "count", "times", "shared", "operations": number or null}},
-                 "shapes": {NAME: [number or letter, ...]}, "total", "operations": number or null},
+                 "shapes": {NAME: [number or letter, ...]}, "total", "operations": number or null,
+                 "tying": [parameters with one matrix for embeddings and output or null, with three]},
      "compare": [{"config", "total", "operations", "parts": {part: count}}, ...],
      "own": what the form of one's own sizes starts from,
      "refused": {"code", "params"} of the sizes in the form that cannot be (the picture is then of another configuration), or null,
@@ -22,7 +23,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from model.analysis.sizes import operations, places, shapes, times, total_parameters
+from model.analysis.sizes import operations, places, shapes, times, total_parameters, tying
 from model.catalogue import EMBEDDED
 from model.config import NORMS, PRESETS, TransformerConfig, count_parameters
 from model.errors import AtlasError, InvalidSettingError
@@ -192,6 +193,7 @@ def picture(config: TransformerConfig, lengths: tuple[int, int] | None) -> dict[
         "shapes": {name: list(shape) for name, shape in shapes(config, *(lengths or ("S", "T"))).items()},
         "total": total_parameters(config),
         "operations": _total_operations(config, lengths),
+        "tying": list(tying(config)),
     }
 
 

@@ -57,6 +57,10 @@
       const {stream} = SIDES[column];
       const node = block(id, column, [stream - w / 2, y, w, h], {name, count, kind, round: h / 2});
       node.append(text(stream, y + h / 2 + 4.5, name, "m-pill", "middle"));
+      if (count) { // beside it, on the side where the blocks are
+        const [at, anchor] = column === "encoder" ? [stream + w / 2 + 8, "start"] : [stream - w / 2 - 8, "end"];
+        node.append(text(at, y + h / 2 + 4.5, shortly(count), "m-count", anchor));
+      }
       put("wires", arrowAt([stream, y - 1], [stream, y - 10], "m-stream"));
       return y + h;
     };

@@ -95,7 +95,13 @@
     if (all[0].operations !== null) line(say("machine.compare.operations"), all.map(({operations: count}) => [operations(count)]));
     const room = make("div", "m-compare-room");
     room.append(table);
-    host.replaceChildren(make("h3", "", say("machine.compare")), make("p", "faint", say("machine.compare.help")), room);
+    const named = say(`machine.config.${value.picture.config}`);
+    const [one, three] = value.picture.tying;
+    const tying = one === null ? say("machine.tying.three", {config: named, three: number(three)})
+      : say("machine.tying", {config: named, one: number(one), three: number(three), less: number(three - one)});
+    const [base, big] = ["base", "big"].map((name) => (all.find(({config}) => config === name).total / 1e6).toFixed(1));
+    host.replaceChildren(make("h3", "", say("machine.compare")), make("p", "faint", say("machine.compare.help")), room,
+      make("p", "m-tying", tying), make("p", "faint", say("machine.compare.paper", {base, big})));
   };
 
   /* ---- one's own sizes ---- */

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from model.analysis.sizes import ATTENTION, layer_places, operations, places, shapes, sublayers, times, total_parameters
+from model.analysis.sizes import ATTENTION, layer_places, operations, places, shapes, sublayers, times, total_parameters, tying
 from model.config import PRESETS, TransformerConfig, count_parameters
 from model.hooks import ATTENTION_KINDS, AttentionRecorder, ValueRecorder, attention_hook, value_hook
 from model.transformer import Transformer
@@ -49,6 +50,19 @@ def test_names_and_shapes_are_those_of_the_real_module(config) -> None:
         model = Transformer(config)
     assert listed(config) == {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
     assert total_parameters(config) == sum(parameter.numel() for parameter in model.parameters())
+
+
+def test_tying_counts_real_modules_with_one_matrix_and_with_three(config) -> None:
+    def real(**ties: bool) -> int:
+        with torch.device("meta"):
+            return sum(parameter.numel() for parameter in Transformer(replace(config, **ties)).parameters())
+
+    one, three = tying(config)
+    assert three == real(tie_embeddings=False, tie_output=False)
+    if config.encoder.vocab_size == config.decoder.vocab_size:
+        assert one == real(tie_embeddings=True, tie_output=False) == three - 2 * config.vocab_size * config.d_model
+    else:
+        assert one is None
 
 
 def test_the_sums_are_those_of_the_other_counter(config) -> None:

@@ -2,7 +2,7 @@
 
 TEXT = {
     "machine.question": "How is it built?",
-    "machine.lead": "The whole encoder-decoder as it is loaded, with the shapes that this sentence gives it and the parameters of every part.",
+    "machine.lead": "The whole encoder-decoder, with the shapes that this sentence gives it and the parameters of every part: the loaded model, the paper's two, or sizes of your own.",
     "machine.label": "Picture of the encoder-decoder",
     "machine.config": "Configuration",
     "machine.config.loaded": "loaded model",
@@ -152,6 +152,9 @@ TEXT = {
     # configurations
     "machine.compare": "Where the parameters are",
     "machine.compare.help": "A matrix that is used twice counts once. The bars are on one scale. Counts come from the sizes alone and equal those of a real module.",
+    "machine.compare.paper": "The paper's table 3 gives 65 and 213 million parameters and a vocabulary of about 37,000. Here exactly 37,000 are counted, which makes {base} and {big} million.",
+    "machine.tying": "Embeddings and output, {config}: {one} parameters with one shared matrix (section 3.4), {three} with three, {less} more.",
+    "machine.tying.three": "Embeddings and output, {config}: {three} parameters with three matrices; two vocabularies of unequal size cannot share one.",
     "machine.compare.part": "parameters",
     "machine.compare.operations": "operations on this sentence",
     "machine.part.embedding": "embedding",

@@ -2,7 +2,7 @@
 
 TEXT = {
     "machine.question": "它是怎样搭成的？",
-    "machine.lead": "已加载的整个编码器–解码器：这句话在每处的形状，以及每一部分的参数量。",
+    "machine.lead": "整个编码器–解码器：这句话在每处的形状，以及每一部分的参数量。可以是已加载的模型、论文的两个模型，或自定义的大小。",
     "machine.label": "编码器–解码器的结构图",
     "machine.config": "配置",
     "machine.config.loaded": "已加载的模型",
@@ -152,6 +152,9 @@ TEXT = {
     # configurations
     "machine.compare": "参数在哪里",
     "machine.compare.help": "用了两次的矩阵只算一次。横条用同一尺度。数目只由各项大小算出，与真实模块的相等。",
+    "machine.compare.paper": "论文表 3 给出 65 M 和 213 M（百万）个参数，词表约 37,000。这里按正好 37,000 计算，得到 {base} M 和 {big} M。",
+    "machine.tying": "词嵌入与输出（{config}）：共用一个矩阵（3.4 节）时 {one} 个参数；用三个矩阵时 {three} 个，多 {less} 个。",
+    "machine.tying.three": "词嵌入与输出（{config}）：用三个矩阵时 {three} 个参数；两个词表大小不同，不能共用一个矩阵。",
     "machine.compare.part": "参数",
     "machine.compare.operations": "在这句话上的运算量",
     "machine.part.embedding": "词嵌入",
