@@ -185,7 +185,7 @@ def test_on_a_phone_nothing_leaves_the_page_and_all_can_be_read(open_real: Open,
 def test_without_a_model_the_tab_says_why(open_page: Open) -> None:
     page = open_page(picture=False)
     page.locator("#tab-steps-button").click()
-    expect(page.locator("#steps-notice [role=alert]")).to_have_text(EN["error.no_model"])
+    expect(page.locator("#steps-notice [role=alert]")).to_have_text(EN["error.no_model_steps"])
     expect(page.locator(".walk-first")).to_be_hidden()
 
 

@@ -100,7 +100,8 @@ def test_nothing_on_the_page_gives_an_open_question_away(open_real: Open, run: R
     expect(step(page, "mix").locator(".key-strip").first).to_be_hidden()
 
     step(page, "mask").locator(".guess-show").click()
-    expect(step(page, "mask").locator(".veil span")).to_have_text(EN["steps.mask.count"].format(count=len(run.trace.tgt_in_tokens) - row - 1))
+    hidden = len(run.trace.tgt_in_tokens) - row - 1
+    expect(step(page, "mask").locator(".veil span")).to_have_text(EN["steps.mask.count"].format(count=hidden))
     expect(step(page, "mask").locator(".veil span")).to_be_visible()
     expect(step(page, "mask").locator(".key-table")).to_be_hidden()  # its numbers answer two other questions
     step(page, "qkv").locator(".guess-show").click()

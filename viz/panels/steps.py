@@ -18,6 +18,7 @@ _HEAD = """
 """
 _CONTROLS = """
 <section class="steps-controls" data-t-label="steps.controls">
+  <p class="steps-sentence" data-steps="sentence"></p>
   <div class="steps-line steps-where">
     <div class="kinds" role="radiogroup" data-t-label="kind.label" data-kinds></div>
     <div class="setting"><span class="setting-name" data-t="layer.label"></span>
@@ -28,6 +29,7 @@ _CONTROLS = """
   </div>
   <p class="field-name" data-steps="words-name"></p>
   <div class="steps-words" role="radiogroup" data-t-label="steps.words" data-steps="words"></div>
+  <p class="faint" data-steps="space" data-t="steps.space" hidden></p>
   <div class="steps-line">
     <div class="setting"><span class="setting-name" data-t="steps.depth"></span>
       <div class="segments" role="radiogroup" data-t-label="steps.depth" data-steps="depth"></div></div>
@@ -54,7 +56,7 @@ def build(runs: RunCache, bridge: gr.HTML, result: gr.HTML) -> None:
     with gr.Column(elem_id="steps-area"):
         static_block(_HEAD, "atlas.applyText(element)", "steps-head")
         static_block(_CONTROLS, "atlas.stepsControls(element)", "steps-controls")
-        message = static_block(_NOTICE, "atlas.notice(element, props, watch, atlas.stepsProblem)", "steps-notice")
+        message = static_block(_NOTICE, "atlas.stepsNotice(element, props, watch)", "steps-notice")
         static_block(_VIEW, "atlas.stepsView(element)", "steps-view")
         value = static_block("", "atlas.stepsValue(props, watch)", "steps-value", None, visible="hidden")
         sum_of_cell = static_block("", "atlas.stepsCell(props, watch)", "steps-cell", None, visible="hidden")

@@ -50,7 +50,19 @@
     const first = troubled ? "none" : "first"; // the message above says why there is none
     root.dataset.state = !atlas.maps.current() ? "nothing" : !payload ? first : other ? "old" : answers(payload) ? "here" : "waits";
   };
+  /* A row that a link names is held against the sentence once, when that is there. */
+  let unchecked = step;
+  const checkLink = () => {
+    if (unchecked === null || !ready() || (atlas.kept?.runs && atlas.result().badge === "recorded")) return;
+    const [row, {text, model}, {request}] = [unchecked, atlas.linked, atlas.result()];
+    unchecked = null;
+    const ours = (text === undefined || request.text === text) && (model === undefined || request.model === model);
+    if (!ours || row < atlas.maps.size(state.kind).queries) return;
+    atlas.leftOut.add("step", String(row));
+    if (state.steps.wish === row) change({wish: null});
+  };
   const ask = () => {
+    checkLink();
     if (ready()) state.steps.row = rowNow();
     showState();
     if (state.tab !== "steps" || !ready()) return;
@@ -64,9 +76,15 @@
     asked = "";
   });
 
-  atlas.stepsProblem = (problem) => {
-    troubled = Boolean(problem);
-    showState();
+  /* Without a model there are no numbers; the pictures that the common message speaks of are in other tabs. */
+  atlas.stepsNotice = (element, props, watch) => {
+    const own = {get value() {
+      return props.value?.code === "no_model" ? {...props.value, code: "no_model_steps"} : props.value;
+    }};
+    return atlas.notice(element, own, watch, (problem) => {
+      troubled = Boolean(problem);
+      showState();
+    });
   };
 
   /* ---- cells whose weights only the server has: one at a time, each asked for once ---- */
@@ -209,7 +227,8 @@
         return node;
       });
       contents(groups);
-      const hint = make("p", "walk-hint deep", say("steps.hint"));
+      const hint = make("p", "walk-hint", say("steps.hint"));
+      hint.append(" ", make("span", "shallow", say("steps.hint.story")), make("span", "deep", say("steps.hint.rounded")));
       walk.replaceChildren(...(payload.after ? [atlas.steps.comparison(context)] : []), hint, ...nodes, checkLine());
       walk.querySelectorAll(".step").forEach((node) => seen.observe(node));
       cover();
@@ -236,6 +255,8 @@
   atlas.onResult(ask);
   atlas.focus.onFocus(() => state.steps.wish === null && ready() && rowNow() !== state.steps.row && ask());
 
-  Object.assign(atlas.steps, {DEPTHS, PARTS, change, rowNow, current: () => payload, hidesNext, onPayload: (listener) => listeners.add(listener),
-    onQuestion: (listener) => questionListeners.add(listener)});
+  Object.assign(atlas.steps, {
+    DEPTHS, PARTS, change, rowNow, current: () => payload, hidesNext, onPayload: (listener) => listeners.add(listener),
+    onQuestion: (listener) => questionListeners.add(listener),
+  });
 })();

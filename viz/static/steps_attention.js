@@ -1,8 +1,8 @@
 /* Step by step, part 9: the chosen attention, from query, key and value to what its heads hand on. */
 (() => {
   const {say, make} = atlas;
-  const {step, both, veil, cellContext, keyStrips, keyTable, largest, number, shape, softmax, percent, indexOfLargest, quoted} = atlas.steps;
-  const {difference, labels, named} = atlas.steps;
+  const {step, both, veil, cellContext, keyStrips, keyTable, largest, number, shape, softmax, percent} = atlas.steps;
+  const {indexOfLargest, quoted, difference, labels, named} = atlas.steps;
 
   /* The word whose row it is: what is read in the encoder, what is written in the decoder. */
   const rowLabel = ({payload: {side, row}, token}) => named(labels(side === "source" ? side : "predicted"))[row] ?? token.label;
@@ -20,7 +20,8 @@
     });
     if (example) sums.start(cell(...example));
     return keyTable({
-      labels: c.keys, rows, spoken: say(title), pick: (stage, j) => sums.show(cell(stage, j)),
+      labels: c.keys, rows, best: indexOfLargest(c.before.attention.weights), spoken: say(title),
+      pick: (stage, j) => sums.show(cell(stage, j)),
       glance: (stage, j) => sums.glance(stage ? cell(stage, j) : null),
     });
   };

@@ -1,7 +1,7 @@
 /* Step by step, the controls: which word, layer and head, how deep, what is taken away, and whether to guess first. */
 (() => {
-  const {state, set, onChange, say, choices} = atlas;
-  const {DEPTHS, PARTS, change, rowNow, labels, hover, current, hidesNext, onPayload, onQuestion} = atlas.steps;
+  const {state, set, onChange, say, make, choices} = atlas;
+  const {DEPTHS, PARTS, change, rowNow, labels, hover, current, hidesNext, edges, onPayload, onQuestion} = atlas.steps;
 
   const COVERED = "…";
 
@@ -24,10 +24,53 @@
       };
       return read.map((_, value) => ({value, label: both(value, ({text}) => text), title: both(value, hover)}));
     };
+    /* Many words have a frame of their own, which stands where the chosen one is. */
+    const markEdges = edges(find("words"));
+    let seen = "";
+    const bringToView = () => {
+      const host = find("words");
+      const chosen = host.children[rowNow()];
+      const now = JSON.stringify([rowNow(), state.kind, host.children.length, host.clientWidth]);
+      if (!chosen || !host.clientHeight || now === seen) return;
+      seen = now;
+      const {offsetTop: top, offsetHeight: height} = chosen;
+      if (top < host.scrollTop || top + height > host.scrollTop + host.clientHeight) {
+        host.scrollTop = top - (host.clientHeight - height) / 2;
+      }
+      markEdges();
+    };
+    new ResizeObserver(bringToView).observe(find("words"));
+    /* The sentence itself: what is read and what is written, and the way back to the box. */
+    const showSentence = () => {
+      const host = find("sentence");
+      const result = atlas.result();
+      host.hidden = !result;
+      if (!result) return host.replaceChildren();
+      const [source, arrow, written] = [make("span", "", result.request.text), make("i", "", "→"), make("b", "", result.text)];
+      [source, written].forEach((node) => (node.dir = "auto"));
+      written.style.fontWeight = "400";
+      if (hidesNext()) written.textContent = COVERED;
+      const change = make("button", "plain", say("steps.sentence.change"));
+      change.type = "button";
+      change.addEventListener("click", () => {
+        document.getElementById("tab-translate-button")?.click();
+        const box = document.querySelector("#sentence textarea");
+        const focus = (tries) => { // the tab opens a little later
+          box?.focus();
+          if (box && document.activeElement !== box && tries) setTimeout(focus, 50, tries - 1);
+        };
+        focus(20);
+      });
+      const owner = atlas.belongs();
+      host.replaceChildren(source, arrow, written, ...(owner ? [make("span", "faint", owner)] : []), change);
+    };
     const showWords = () => {
+      showSentence();
       if (!atlas.maps.current()) return;
       choices(find("words"), words(), rowNow(), (value) => change({wish: value}));
       find("words").querySelectorAll("span").forEach((span) => (span.dir = "auto"));
+      find("space").hidden = !find("words").textContent.includes("␣");
+      bringToView();
       atlas.fill(find("words-name"), say(state.kind === "encoder_self" ? "steps.words.source" : "steps.words.target"));
     };
     /* One row is computed in one head: of all heads taken together, the one that the server chose is marked. */
@@ -60,6 +103,8 @@
     guess.addEventListener("change", () => change({guess: guess.checked}));
     onChange(["lang", "kind", "layer", "head", "steps"], show);
     atlas.maps.onMaps(show);
+    atlas.onResult(showSentence);
+    atlas.onMark(showSentence);
     atlas.focus.onFocus(() => state.steps.wish === null && showWords());
     onPayload(show);
     onQuestion(showWords);

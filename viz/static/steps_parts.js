@@ -64,6 +64,7 @@
     };
     list.append(...walk.top.map((entry, at) => line(entry, at)));
     if (written && !walk.top.some(({id}) => id === written.id)) list.append(line(written, null, grouped(written.rank)));
+    if (list.textContent.includes("␣")) list.append(make("p", "step-note", say("steps.space")));
     return list;
   };
 
@@ -99,7 +100,8 @@
       facts.append(pair(say("steps.compare.next"), next(before), next(after)));
     }
     const title = make("h3", "", say(`steps.without.${without}`));
-    const table = veil(keyTable({labels: keys, rows, spoken: title.textContent}), "qkv softmax");
+    const best = indexOfLargest(before.attention.weights);
+    const table = veil(keyTable({labels: keys, rows, best, spoken: title.textContent}), "qkv softmax");
     box.append(title, make("p", "step-story", say(`steps.without.${without}.help`)));
     box.append(make("p", "step-note", say(alike(c) ? "steps.without.alike" : "steps.without.anew")), table, facts);
     if (translations) {
@@ -111,7 +113,8 @@
         column.append(make("p", "option-name", say("steps.compare.translation", {which: name})), words);
         return column;
       }));
-      box.append(texts, make("p", "faint", say(`steps.compare.${translations.changed ? "changed" : without === "causal_mask" ? "mask" : "same"}`)));
+      const same = without === "causal_mask" ? "mask" : "same";
+      box.append(texts, make("p", "faint", say(`steps.compare.${translations.changed ? "changed" : same}`)));
     }
     box.append(make("p", "faint", say("steps.compare.below", {after: names[1]})));
     return box;

@@ -49,7 +49,9 @@
 
   /* parts(sums): the pictures, given where arithmetic is written; code: which formula; asks: which question; out: the shape.
    * told: {words, gives}: the end of the story; gives: questions that the pictures answer. */
-  const step = (c, id, {title = `steps.${id}.title`, story, told, params = {}, parts = () => [], out = "", code = id, asks = "", gives = ""}) => {
+  const step = (c, id, {
+    title = `steps.${id}.title`, story, told, params = {}, parts = () => [], out = "", code = id, asks = "", gives = "",
+  }) => {
     const section = make("section", "step");
     section.dataset.step = id;
     const head = make("div", "step-head");

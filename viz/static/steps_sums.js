@@ -19,9 +19,13 @@
     if (bias) parts.push(say("steps.sum.bias", {value: bracketed(bias)}));
     return parts.join(" + ");
   };
-  const list = (values, most) => {
-    const parts = values.slice(0, most).join(" + ");
-    return values.length > most ? say("steps.sum.others", {parts, count: values.length - most}) : parts;
+  /* The same of numbers that are only added. */
+  const sumOf = (values, most) => {
+    const shown = [...values.keys()].sort((x, y) => values[y] - values[x]).slice(0, most).sort((x, y) => x - y);
+    const parts = shown.map((i) => number(values[i]));
+    const rest = values.reduce((sum, value, i) => (shown.includes(i) ? sum : sum + value), 0);
+    if (values.length > shown.length) parts.push(say("steps.sum.more", {count: values.length - shown.length, rest: number(rest)}));
+    return parts.join(" + ");
   };
 
   const angle = ({d_model, layout}, index) => {
@@ -59,7 +63,7 @@
     },
     weight: ({w: {attention: a}}, j) => {
       const {powers, sum} = softmax(a.scores, a.masked);
-      const total = `${list(powers.map((power) => number(power)), 12)} = ${number(sum)}`;
+      const total = `${sumOf(powers, 12)} = ${number(sum)}`;
       return [total, `${number(powers[j])} / ${number(sum)} = ${number(a.weights[j])}`];
     },
     head_output: ({w: {attention: a}}, i) => {
@@ -79,7 +83,7 @@
   const ofServer = ({inputs, weights, bias, sum}) => {
     const products = Float32Array.from(inputs, (value, i) => value * weights[i]);
     const lines = [`${sumOfProducts(inputs, weights, bias)} = ${number(sum)}`];
-    const picture = strip({
+    const picture = products.length < 2 ? null : strip({
       name: say("steps.sum.terms", {count: products.length}), values: products, scale: largest(products), low: true,
       at: (i) => say("steps.sum.term", {index: i, product: `${number(inputs[i])} × ${bracketed(weights[i])} = ${number(products[i])}`}),
     });

@@ -9,6 +9,36 @@
     }
   }, {passive: true});
 
+  /* A frame that is moved sideways (or down) says by its class where there is more: a fade at that edge (steps.css). */
+  const edges = (frame) => {
+    const mark = () => {
+      const {scrollLeft, scrollTop, scrollWidth, scrollHeight, clientWidth, clientHeight} = frame;
+      const more = {
+        "more-left": scrollLeft > 1, "more-right": scrollWidth - clientWidth - scrollLeft > 1,
+        "more-up": scrollTop > 1, "more-down": scrollHeight - clientHeight - scrollTop > 1,
+      };
+      Object.entries(more).forEach(([name, is]) => frame.classList.toggle(name, is));
+    };
+    frame.addEventListener("scroll", mark, {passive: true});
+    new ResizeObserver(mark).observe(frame);
+    return mark;
+  };
+
+  /* When it is first seen, a table stands where its largest weight is in view, or where the others have been moved to. */
+  const settle = (frame, column) => {
+    const seen = new ResizeObserver(() => {
+      if (!frame.clientWidth) return;
+      seen.disconnect();
+      const other = [...frame.closest(".walk")?.querySelectorAll(".key-frame[data-settled]") ?? []].find((node) => node.clientWidth);
+      frame.dataset.settled = "1";
+      const [name, head] = [frame.querySelector("thead td"), frame.querySelectorAll("thead th")[column]];
+      const room = frame.clientWidth - name.offsetWidth;
+      const best = head ? head.offsetLeft - name.offsetWidth - (room - head.offsetWidth) / 2 : 0;
+      frame.scrollLeft = other ? other.scrollLeft : best;
+    });
+    seen.observe(frame);
+  };
+
   /* One stop for the tab key; arrow keys go from cell to cell, Enter and a click ask how it was made. */
   const walkable = (table) => {
     const cells = () => [...table.querySelectorAll("button")].filter((button) => button.offsetParent);
@@ -35,8 +65,8 @@
   };
 
   /* rows: [{id, name, cells: [text], exact: [text], deep, tints: [0 to 1], off: [bool]}]; label(row, j) names a cell for screen readers.
-   * pick(id, j) is asked for on a click; glance(id, j), or glance(), is told what is pointed at. */
-  const keyTable = ({labels, rows, pick, glance = () => {}, spoken}) => {
+   * pick(id, j) is asked for on a click; glance(id, j), or glance(), is told what is pointed at; best: the column to show first. */
+  const keyTable = ({labels, rows, pick, glance = () => {}, spoken, best = 0}) => {
     const frame = make("div", "key-frame");
     const table = make("table", "key-table");
     if (spoken) table.setAttribute("aria-label", spoken);
@@ -86,6 +116,8 @@
     table.append(head, body);
     frame.append(table);
     together(frame);
+    edges(frame);
+    settle(frame, best);
     if (pick) {
       walkable(table);
       const first = table.querySelector("tr:not(.deep) button") ?? table.querySelector("button");
@@ -94,5 +126,5 @@
     return frame;
   };
 
-  atlas.steps.keyTable = keyTable;
+  Object.assign(atlas.steps, {keyTable, edges});
 })();
