@@ -152,7 +152,7 @@ TEXT = {
     # configurations
     "machine.compare": "参数在哪里",
     "machine.compare.help": "用了两次的矩阵只算一次。横条用同一尺度。数目只由各项大小算出，与真实模块的相等。",
-    "machine.compare.paper": "论文表 3 给出 65 M 和 213 M（百万）个参数，词表约 37,000。这里按正好 37,000 计算，得到 {base} M 和 {big} M。",
+    "machine.compare.paper": "论文表 3 给出 65\u00a0M 和 213\u00a0M（百万）个参数，词表约 37,000。这里按正好 37,000 计算，得到 {base}\u00a0M 和 {big}\u00a0M。",
     "machine.tying": "词嵌入与输出（{config}）：共用一个矩阵（3.4 节）时 {one} 个参数；用三个矩阵时 {three} 个，多 {less} 个。",
     "machine.tying.three": "词嵌入与输出（{config}）：用三个矩阵时 {three} 个参数；两个词表大小不同，不能共用一个矩阵。",
     "machine.compare.part": "参数",
