@@ -84,6 +84,11 @@ def first_rise(values: np.ndarray) -> int | None:
     return found[0][0] + 1 if found else None
 
 
+def rise_at(d_model: int, rows: int = 256) -> int | None:
+    """`first_rise` of the product at another width, within so many rows, by the formula: the sum over pairs of cos(k * angle)."""
+    return first_rise(np.cos(np.arange(rows)[:, None] * pair_angles(d_model)).sum(axis=1))
+
+
 def pair_changes(table: np.ndarray, layout: str, k: int) -> np.ndarray:
     """What each pair adds to PE(0) . PE(k) in the step from k - 1 to k: float64 [I]; they sum to the whole step.
 

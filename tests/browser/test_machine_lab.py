@@ -83,7 +83,7 @@ def test_one_pass_or_many(open_real, embedded, lang):
     rows = cells(page, ".lab-steps")[1:]
     written = [token.removeprefix("▁") for token in run.tgt_out_tokens[:-1]]
     assert len(rows) == steps and [row[2] for row in rows[:-1]] == written and [row[1] for row in rows[1:]] == written
-    assert all(float(part.split(" × 10")[0]) < 10 and ("⁻" in part or part == "0") for row in rows for part in row[4].split(" · "))
+    assert all(float(part.split("·10")[0]) < 10 and ("⁻" in part or part == "0") for row in rows for part in row[4].split(" · "))
     before = page.locator(".lab-ways").inner_text()
     page.get_by_role("button", name="Measure again" if lang == "en" else "再测一次").click()
     page.wait_for_function("(before) => document.querySelector('.lab-ways').innerText !== before", arg=before, timeout=WAIT)

@@ -95,7 +95,7 @@ def test_a_head_and_the_order_of_words(open_real: Open, embedded: Translator) ->
     page.locator("#at-head [data-kinds] label").nth(0).click()
 
     seen(page, "order")
-    page.wait_for_function("() => atlas.wordOrderShown()?.layer === 0")
+    page.wait_for_function("() => atlas.wordOrderShown()?.layer === 0 && atlas.wordOrderShown().head === 3")
     order = page.evaluate("() => atlas.wordOrderShown().tokens")
     expected = read_orders(embedded, translation, order, 2)
     names = [f".order-cell.{each}" for each in ("original.on", "original.off", "shuffled.on", "shuffled.off")]

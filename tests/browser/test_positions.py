@@ -30,7 +30,9 @@ def traces(page: Page, plot: str) -> list[dict]:
 
 
 def number(text: str) -> float:
-    return float(text.replace("−", "-").replace(",", ""))
+    digits, _, power = text.partition("·10")  # 1.2·10⁻⁸
+    raised = power.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789"))
+    return float(digits.replace("−", "-").replace(",", "")) * 10.0 ** int(raised or 0)
 
 
 def cosine_sum(d_model: int, k: int) -> float:
@@ -99,6 +101,27 @@ def clock(page: Page, n: int) -> dict:
             tip: [(at('x2') - 50) / 40, (50 - at('y2')) / 40], then: [(to('x2') - 50) / 40, (50 - to('y2')) / 40]}; }""",
         n,
     )
+
+
+def source_tokens(page: Page, embedded: Translator) -> tuple[str, ...]:
+    request = page.evaluate("atlas.result().request")
+    return embedded.translate(request["text"], request["target"], request["beam_size"]).src_tokens
+
+
+def test_rows_named_by_tokens_take_the_slider_away(open_real: Open, embedded: Translator) -> None:
+    page = open_real("positions")
+    page.evaluate("document.getElementById('at-table').scrollIntoView()")
+    slider, count = page.locator("#positions-length"), page.locator("#positions-table-bar [data-length]")
+    expect(slider).to_be_enabled()
+    expect(count).to_have_text("50")
+    page.locator("#positions-table-bar [data-tokens]").check()
+    expect(slider).to_be_disabled()
+    expect(count).to_have_text(str(len(source_tokens(page, embedded))))
+    drawn = "(n) => document.querySelector('#positions-table .plot')._fullData[0].z.length === Number(n)"
+    page.wait_for_function(drawn, arg=count.inner_text())
+    page.locator("#positions-table-bar [data-tokens]").uncheck()
+    expect(slider).to_be_enabled()
+    expect(count).to_have_text("50")
 
 
 def test_clocks_turn_with_the_table_and_the_matrix_moves_them(open_real: Open, embedded: Translator) -> None:

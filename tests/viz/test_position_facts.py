@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -100,7 +101,11 @@ def test_the_curve_is_the_formula_and_the_step_is_the_first_rise(runs: RunCache)
     assert f"+{exact[6] - exact[5]:.4f}" in figure(steps)["layout"]["annotations"][0]["text"]
     assert values(figure(matrix)["data"][0]["z"])[3, 17] == pytest.approx(exact[14] / 32, abs=1e-6)
     assert values(figure(matrix)["data"][0]["z"]).shape == (20, 20)
-    assert float(facts["said"][0]["params"]["spread"].replace("−", "-")) < 1e-4
+    digits, power = facts["said"][0]["params"]["spread"].split("·10⁻")
+    assert float(digits) < 10 and power in "⁵⁶⁷⁸⁹"
+    paper = [math.fsum(math.cos(k / 10_000 ** (2 * i / 512)) for i in range(256)) for k in range(60)]
+    rise = next(k for k in range(1, 60) if paper[k] > paper[k - 1])
+    assert (facts["said"][1]["params"]["paper"], facts["said"][1]["params"]["paper_width"]) == (rise, 512) == (44, 512)
 
 
 def test_another_step_can_be_taken_apart(runs: RunCache) -> None:
@@ -182,6 +187,8 @@ def test_counts_are_of_the_whole_model_and_this_sentence(runs: RunCache, shown: 
     assert (without["src_len"], without["tgt_len"], without["sentence"]) == (10, 10, False)
     config = TransformerConfig(vocab_size=50, d_model=16, num_heads=2, num_encoder_layers=1, num_decoder_layers=2, d_ff=20)
     ways = position_schemes.join_value(config, (7, 3))["ways"]
+    assert position_schemes.join_value(config, None)["d_ff"] == "20"
+    assert position_schemes.join_value(replace(config, decoder_d_ff=2048), None)["d_ff"] == "20 + 2,048"
     assert ways["added"]["parameters"] == sum(count_parameters(config).values())
     assert ways["mapped"]["parameters"] - ways["added"]["parameters"] == 2 * (32 * 16 + 16)
     assert ways["mapped"]["operations"] - ways["added"]["operations"] == 2 * 10 * 32 * 16 - 10 * 16
@@ -216,4 +223,4 @@ def test_an_unknown_axis_is_refused(axis: object) -> None:
 
 
 def test_small_numbers_are_written_with_true_minus_signs() -> None:
-    assert [tiny(value) for value in (0, 2.04e-6, -3e-12)] == ["0", "2.0e−6", "−3.0e−12"]
+    assert [tiny(value) for value in (0, 2.04e-6, -3e-12)] == ["0", "2.0·10⁻⁶", "−3.0·10⁻¹²"]

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from model.analysis.position_facts import first_rise, pair_changes, rises, similarity, wavelengths
+from model.analysis.position_facts import first_rise, pair_changes, rise_at, rises, similarity, wavelengths
+from model.config import PRESETS
 from viz.components import PlotlyView, view_value
 from viz.figures.position_facts import (
     MatrixTexts,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 LEAST_DISTANCES = 50  # so far the curve goes in any case, if the model has so many positions
 BEYOND = 4  # and at least so many times as far as the first rise
+PAPER_WIDTH = PRESETS["base"].d_model
 SLOW = 10_000  # positions: pairs with a longer wave hardly move in any sentence
 
 
@@ -118,6 +120,7 @@ def distance_views(translator: Translator, choice: DistanceChoice, language: str
     matrix = similarity_matrix(table[: choice.length], texts=texts, uirevision=str(choice.length))
 
     params = {"first": first, "spread": tiny(found.spread), "limit": config.max_len}
+    params |= {"paper": rise_at(PAPER_WIDTH), "paper_width": PAPER_WIDTH}
     said = [{"key": "positions.distance.said", "params": params}]
     said.append({"key": "positions.distance.said.first" if first else "positions.distance.said.none", "params": params})
     near, far = (f"{found.cosine[min(k, last)]:.2f}" for k in (1, last))

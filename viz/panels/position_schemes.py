@@ -76,10 +76,12 @@ def draw_schemes(runs: RunCache, result: object, store: object) -> tuple[Any, An
 
 
 def join_value(config: TransformerConfig, lengths: tuple[int, int] | None) -> dict[str, Any]:
-    """{"src_len", "tgt_len", "sentence": whether they are those of the sentence on the page, "d_model", "ways": by name its `Cost`}."""
+    """{"src_len", "tgt_len", "sentence": whether they are those of the sentence on the page, "d_model", "d_ff": as written,
+    "ways": by name its `Cost`}."""
     src_len, tgt_len = lengths or NO_SENTENCE
+    d_ff = " + ".join(dict.fromkeys(f"{stack.d_ff:,}" for stack in (config.encoder, config.decoder)))  # both where they differ
     ways = {name: asdict(cost) for name, cost in join_costs(config, src_len, tgt_len).items()}
-    return {"src_len": src_len, "tgt_len": tgt_len, "sentence": lengths is not None, "d_model": config.d_model, "ways": ways}
+    return {"src_len": src_len, "tgt_len": tgt_len, "sentence": lengths is not None, "d_model": config.d_model, "d_ff": d_ff, "ways": ways}
 
 
 def draw_join(runs: RunCache, result: object, store: object) -> tuple[Any, Any]:

@@ -51,12 +51,15 @@ def ask_server(bridge: gr.HTML, name: str, answer: Callable[..., Any], runs: Run
     report_end(getattr(bridge, name)(on_draw, [result, bridge], outputs, **DRAWING), name)
 
 
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
 def tiny(value: float) -> str:
-    """A small difference as the page writes it: one digit after the point and a power of ten, with true minus signs; "0" for none."""
+    """A small difference as the page writes it: 3.6·10⁻⁷, with true minus signs; "0" for none."""
     if value == 0:
         return "0"
     digits, power = f"{value:.1e}".split("e")
-    return f"{digits}e{int(power)}".replace("-", "−")
+    return f"{digits.replace('-', '−')}·10{str(int(power)).translate(_RAISED)}"
 
 
 def of_model(runs: RunCache, store: object) -> Translator:

@@ -19,7 +19,7 @@ atlas.lab = (() => {
   const tiny = (value) => {
     if (value === 0) return "0";
     const [mantissa, exponent] = value.toExponential(1).split("e");
-    return `${mantissa} × 10${[...exponent.replace("+", "")].map((char) => RAISED[char]).join("")}`;
+    return `${mantissa}·10${[...exponent.replace("+", "")].map((char) => RAISED[char]).join("")}`;
   };
   const bytes = (value) => {
     const power = Math.min(3, Math.floor(Math.log10(Math.max(1, value)) / 3));

@@ -92,7 +92,8 @@
       host.classList.toggle("dense", dense);
       find(element, "dense").hidden = !dense;
       host.style.setProperty("--names", `${names}px`);
-      host.style.setProperty("--cell", `${Math.max(least, Math.min(26, Math.floor((column - BESIDE - names) / longest) - 1))}px`);
+      const fits = Math.floor((column - BESIDE - names) / longest) - 1;
+      host.style.setProperty("--cell", `${Math.max(least, Math.min(26, fits))}px`);
     };
     new ResizeObserver(size).observe(host);
     masks.onShow((value) => {

@@ -83,8 +83,8 @@
   /* ---- the division by the root of d_k ---- */
   const scale = experiment("scale", () => (request() ? keyOf(request(), state.kind, state.layer, state.head) : null));
   atlas.lab.scale = (element) => {
-    scale.onShow(({kind, layer, keys, plain}) => {
-      const params = {kind: say(`kind.${kind}`), layer, keys};
+    scale.onShow(({kind, layer, keys, head_dim, plain}) => {
+      const params = {kind: say(`kind.${kind}`), layer, keys, head_dim};
       atlas.fill(find(element, "dots"), plain ? say("lab.scale.dots", params) : say("lab.scale.dots.none", params));
     });
     scale.section(element);

@@ -18,7 +18,7 @@
     return Float32Array.from({length: view.byteLength / 4}, (_, i) => view.getFloat32(4 * i, true));
   };
   const signed = (value, digits) => value.toFixed(digits).replace("-", "−").replace(/^−(0\.?0*)$/, "$1");
-  const tiny = (value) => (value === 0 ? "0" : value.toExponential(1).replace("-", "−"));
+  const {tiny} = atlas.positions;
 
   /* One clock: noon is angle 0, hands turn clockwise, so the tip is as far right as the sine and as far up as the cosine. */
   const CENTRE = 50;

@@ -63,7 +63,7 @@
     const host = element.querySelector("[data-said]");
     shown(element, props, watch, ({parameters, spread, head_dim, num_heads, limit, d_model}) => {
       element.querySelectorAll("[data-number]").forEach((cell) => (cell.textContent = grouped(parameters[cell.dataset.number])));
-      const params = {head_dim, num_heads, limit, d_model, spread: spread?.toExponential(1).replace("-", "−")};
+      const params = {head_dim, num_heads, limit, d_model, spread: spread === null ? "" : atlas.positions.tiny(spread)};
       write(host, [
         {key: spread === null ? "positions.schemes.said.odd" : "positions.schemes.said", params},
         {key: "positions.schemes.said.learned", params},
@@ -82,7 +82,7 @@
   const join = (element, props, watch) => {
     const host = element.querySelector("[data-ways]");
     const line = element.querySelector("[data-said]");
-    shown(element, props, watch, ({src_len, tgt_len, sentence, d_model, ways}) => {
+    shown(element, props, watch, ({src_len, tgt_len, sentence, d_model, d_ff, ways}) => {
       const most = (name) => Math.max(...Object.values(ways).map((way) => way[name]));
       const number = (way, name) => {
         const cell = make("div", "way-number");
@@ -97,7 +97,7 @@
       host.replaceChildren(...Object.entries(ways).map(([name, way]) => {
         const node = make("section", "way");
         const words = make("div");
-        const params = {d_model, width: way.width, double: 2 * d_model};
+        const params = {d_model, width: way.width, double: 2 * d_model, d_ff};
         words.append(make("h4", "", say(`positions.join.${name}`)), make("p", "", say(`positions.join.${name}.help`, params)));
         node.append(words, number(way, "parameters"), number(way, "operations"));
         return node;

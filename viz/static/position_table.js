@@ -65,7 +65,14 @@
     const shown = element.querySelector("[data-length]");
     const tokens = element.querySelector("[data-tokens]");
     const axes = element.querySelector("[data-axis]");
-    const say_length = () => (shown.textContent = range.value);
+    /* Rows that are named by tokens are as many as there are tokens. */
+    const named = () => (state.positions?.tokens ? atlas.result()?.request.model === state.model && atlas.maps.axes(
+      {kind: "encoder_self", units: "pieces", specials: "shown"})?.rows.length : 0);
+    const say_length = () => {
+      const count = named();
+      range.disabled = Boolean(count);
+      shown.textContent = count || range.value;
+    };
     const soon = atlas.debounce(120, () => change({length: Number(range.value)}));
     range.addEventListener("input", () => {
       say_length();
@@ -84,6 +91,8 @@
     };
     atlas.applyText(element);
     onChange(["positions"], show);
+    atlas.maps.onMaps(show);
+    atlas.onResult(show);
     follow(show);
     whenSeen(document.getElementById("at-table"), "positions", key);
     whenSeen(document.getElementById("at-waves"), "positions", key);

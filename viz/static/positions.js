@@ -75,6 +75,13 @@
     return look;
   };
 
+  /* A small difference: 0.00000036 as 3.6·10⁻⁷. */
+  const tiny = (value) => {
+    if (value === 0) return "0";
+    const [digits, power] = value.toExponential(1).split("e");
+    const raised = [...power.replace("+", "")].map((sign) => (sign === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[sign]));
+    return `${digits.replace("-", "−")}·10${raised.join("")}`;
+  };
   const change = (patch) => set({positions: {...state.positions, ...patch}});
-  atlas.positions = {about, follow, change, head, contents, whenSeen, go};
+  atlas.positions = {about, follow, change, head, contents, whenSeen, go, tiny};
 })();

@@ -14,11 +14,7 @@
   const words = () => atlas.maps.axes({kind: "encoder_self", units: "words", specials: "shown"})?.rows ?? [];
   const pieces = () => atlas.maps.axes({kind: "encoder_self", units: "pieces", specials: "shown"})?.rows ?? [];
   /* 0.0000001 as 1.2·10⁻⁷; what can be read is left as it is. */
-  const small = (value) => {
-    if (value === 0 || value >= 0.001) return value.toFixed(value === 0 ? 0 : 3);
-    const [digits, power] = value.toExponential(1).split("e-");
-    return `${digits}·10⁻${[...power].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")}`;
-  };
+  const small = (value) => (value >= 0.001 ? value.toFixed(3) : atlas.positions.tiny(value));
 
   /* ---- the row of words that can be moved ---- */
   const wordRow = (row, onOrder) => {

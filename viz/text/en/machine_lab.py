@@ -98,11 +98,11 @@ TEXT: dict[str, str] = {
     # the division by the root of d_k
     "lab.scale.short": "√d_k",
     "lab.scale.question": "Why divide by √d_k?",
-    "lab.scale.lead": "The product of two random vectors of width d_k has variance d_k. Undivided, such scores push softmax onto one key, "
-    "where it no longer answers to them and its gradient vanishes (section 3.2.1).",
+    "lab.scale.lead": "If the numbers of two vectors of width d_k are independent, with mean 0 and variance 1, their product has variance d_k (section 3.2.1, footnote 4). Undivided, such scores push softmax onto one key, "
+    "where it no longer answers to them and its gradient nearly vanishes.",
     "lab.scale.plain": "not divided",
     "lab.scale.divided": "divided by √d_k",
-    "lab.scale.dots": "lines: random vectors, {keys} keys · dots: the heads of L{layer} ({kind}) on this sentence",
+    "lab.scale.dots": "lines: random vectors, {keys} keys · dots: the heads of L{layer} ({kind}) on this sentence, all at d_k = {head_dim}, side by side to be seen",
     "lab.scale.dots.none": "lines: random vectors, {keys} keys · in this sentence no row of L{layer} ({kind}) has a choice",
     "lab.scale.variance": "variance of the scores",
     "lab.scale.entropy": "entropy of the weights, as a share of the largest possible",
@@ -111,7 +111,7 @@ TEXT: dict[str, str] = {
     "lab.scale.width": "d_k, the width of a head",
     "lab.scale.table": "The chosen head with and without the division",
     "lab.scale.mean": "L{layer}, mean of {count} heads",
-    "lab.scale.note": "A trained head has found its own spread, so its scores need not have variance 1. Nothing below the head is changed: "
+    "lab.scale.note": "The variance is that of all scores of a head’s map together; the other three are means over the rows that have a choice. A trained head has found its own spread, so its scores need not have variance 1. Nothing below the head is changed: "
     "its softmax alone is computed both ways. Step by step takes the division away everywhere.",
     "lab.scale.alt": "Four measures by width of a head, for random vectors. At width {width} the largest weight is {plain} on average if not divided, "
     "{divided} if divided.",

@@ -14,7 +14,7 @@ TEXT: dict[str, str] = {
     "alt.wavelengths": "Wavelength of each of {dimensions} dimensions on a logarithmic axis, from {shortest} to {longest} positions",
     # distance
     "positions.distance.title": "Near and far",
-    "positions.distance.lead": "Multiply the rows of two places, number by number, and add up: how alike are they, by how far they lie apart?",
+    "positions.distance.lead": "Multiply the rows of two places, number by number, and add up: how alike are they, by how far they lie apart? All rows have one length, so the cosine drawn is this product divided by d_model/2, everywhere the same.",
     "positions.distance.axis": "distance k",
     "positions.distance.cosine": "cosine",
     "positions.distance.dot": "dot product",
@@ -31,7 +31,7 @@ TEXT: dict[str, str] = {
     "positions.distance.said": "Places nearby are alike, places far away less so. To the left it is the same as to the right: the product tells how far, not in which direction. "
     "And it is the same wherever one stands: over all {limit} positions it differs by at most {spread}, which is rounding.",
     "positions.distance.said.first": "But it does not always fall: at distance {first} it rises for the first time. The pairs that are coming round by then "
-    "gain more than all others lose; the bars show who gains (ochre) and who loses (violet). All stretches that rise are violet in the curve.",
+    "gain more than all others lose. With the paper's {paper_width} dimensions the same formula first rises at {paper} (computed here). The bars show who gains (ochre) and who loses (violet). All stretches that rise are violet in the curve.",
     "positions.distance.said.none": "Within the positions of this model it never rises again.",
     "positions.distance.more": "Each pair adds cos(k · its angle), so the whole is a sum of cosines of all speeds. At distance 0 all are 1, together half of d_model. "
     "That similarity always falls with distance is often said, and wrong. Direction is not lost for a head: W_Q and W_K can turn one side before the product is taken.",
@@ -50,7 +50,7 @@ TEXT: dict[str, str] = {
     "positions.clocks.wave": "once in {long}",
     "positions.clocks.label": "Dimensions {first} and {second} at position {p}: sine {sine}, cosine {cosine}",
     "positions.turn.title": "Moving is turning",
-    "positions.turn.lead": "From the full hand to the dashed one it is the same angle wherever p is. So one matrix, the same for all positions, moves everything by k: a small rotation for each pair, and zeros.",
+    "positions.turn.lead": "From the full hand to the dashed one it is the same angle wherever p is. So one matrix, the same for all positions, moves everything by k: a 2 × 2 rotation for each pair, and zeros.",
     "positions.turn.dimension": "dim.",
     "positions.turn.difference": "difference",
     "positions.turn.caption": "M for k = {k}: {dims} of its {d_model} rows and columns, and the same dimensions at p = {p} and p + k = {q}",
@@ -107,7 +107,7 @@ TEXT: dict[str, str] = {
     "positions.join.mapped": "Joined and mapped back",
     "positions.join.mapped.help": "Side by side they are {double} wide; a matrix for each stack brings them back to {d_model}.",
     "positions.join.wide": "Joined and left so",
-    "positions.join.wide.help": "All layers work {width} wide, and the output needs a matrix of its own.",
+    "positions.join.wide.help": "All layers work {width} wide, with d_ff left at {d_ff}, and the output needs a matrix of its own.",
     "positions.join.said": "Counted for the whole model, in one pass over this sentence's {src_len} source and {tgt_len} target tokens. The position that is joined is as wide as the one that is added.",
     "positions.join.said.none": "Counted for the whole model, in one pass over {src_len} source and {tgt_len} target tokens, as no sentence is translated yet. "
     "The position that is joined is as wide as the one that is added.",

@@ -23,7 +23,7 @@ TEXT: dict[str, str] = {
     "Multiplied by √d_model = {factor}, the word is {scaled} long: {after} times the position.",
     "positions.lengths.scales": "This model multiplies (filled dots), so the word is not drowned.",
     "positions.lengths.plain": "This model does not multiply (filled dots); its words were trained to be heard as they are.",
-    "positions.lengths.more": "The embeddings of the paper start out with length about 1, the positions have length √(d_model/2). Without the factor √d_model (section 3.4) the sum would be nearly all position. "
+    "positions.lengths.more": "Embeddings drawn with variance 1/d_model have length about 1, the positions have length √(d_model/2). Without the factor √d_model (section 3.4) the sum would be nearly all position. "
     "Sine and cosine of one angle make a pair of length 1, so a position's vector is as long at the end of the sentence as at its start. Training may change the embeddings; the lengths here are those of the loaded model.",
     "positions.lengths.alt": "Lengths at {count} places. On average: word {embedding}, word times the root of d_model {scaled}, position {position}.",
     # one word at two places

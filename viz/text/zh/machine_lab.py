@@ -88,10 +88,10 @@ TEXT: dict[str, str] = {
     # the division by the root of d_k
     "lab.scale.short": "√d_k",
     "lab.scale.question": "为什么要除以 √d_k？",
-    "lab.scale.lead": "两个宽度为 d_k 的随机向量，乘积的方差是 d_k。不除的话，这样的分数会把 softmax 推到一个键上，它就不再随分数变化，梯度也消失了（3.2.1 节）。",
+    "lab.scale.lead": "如果两个宽度为 d_k 的向量里的数相互独立、均值为 0、方差为 1，它们乘积的方差就是 d_k（3.2.1 节，脚注 4）。不除的话，这样的分数会把 softmax 推到一个键上，它就不再随分数变化，梯度也几乎消失。",
     "lab.scale.plain": "不除",
     "lab.scale.divided": "除以 √d_k",
-    "lab.scale.dots": "线：随机向量，{keys} 个键 · 点：这句话里 L{layer}（{kind}）的各个头",
+    "lab.scale.dots": "线：随机向量，{keys} 个键 · 点：这句话里 L{layer}（{kind}）的各个头，都在 d_k = {head_dim} 处，左右错开以便看清",
     "lab.scale.dots.none": "线：随机向量，{keys} 个键 · 这句话里 L{layer}（{kind}）没有一行有得选",
     "lab.scale.variance": "分数的方差",
     "lab.scale.entropy": "权重的熵，与可能的最大值之比",
@@ -100,7 +100,7 @@ TEXT: dict[str, str] = {
     "lab.scale.width": "d_k，每个头的宽度",
     "lab.scale.table": "所选的头，除与不除",
     "lab.scale.mean": "L{layer}，{count} 个头的平均",
-    "lab.scale.note": "训练过的头有自己的分布，分数的方差不一定是 1。头以下的计算都不变，只把它的 softmax 用两种方式各算一次。“逐步计算”里可以把所有层的除法都去掉。",
+    "lab.scale.note": "方差取自一个头的图里的全部分数；另外三项是有得选的各行的平均。训练过的头有自己的分布，分数的方差不一定是 1。头以下的计算都不变，只把它的 softmax 用两种方式各算一次。“逐步计算”里可以把所有层的除法都去掉。",
     "lab.scale.alt": "随机向量的四项测量，随头的宽度变化。宽度 {width} 时，最大的权重平均为：不除 {plain}，除 {divided}。",
     # memory against length
     "lab.memory.short": "长度",

@@ -14,7 +14,7 @@ TEXT: dict[str, str] = {
     "alt.wavelengths": "{dimensions} 个维度的波长，纵轴为对数，从 {shortest} 到 {longest} 个位置",
     # distance
     "positions.distance.title": "远和近",
-    "positions.distance.lead": "把两个位置的两行数字逐个相乘再相加：相隔多远，它们有多像？",
+    "positions.distance.lead": "把两个位置的两行数字逐个相乘再相加：相隔多远，它们有多像？每一行一样长，所以图上的余弦就是这个积除以 d_model/2，处处相同。",
     "positions.distance.axis": "距离 k",
     "positions.distance.cosine": "余弦",
     "positions.distance.dot": "点积",
@@ -31,7 +31,7 @@ TEXT: dict[str, str] = {
     "positions.distance.said": "相近的位置很像，远的不那么像。往左和往右是一样的：点积只说出有多远，不说在哪一边。"
     "而且站在哪里都一样：在全部 {limit} 个位置上，相差最多 {spread}，只是舍入误差。",
     "positions.distance.said.first": "但它并不总是下降：到距离 {first} 时第一次回升。这时正要转完一圈的那些对"
-    "增加的，超过其他所有对失去的；柱子显示谁增加（赭色）、谁减少（紫色）。曲线上凡是回升的地方都画成紫色。",
+    "增加的，超过其他所有对失去的。用论文的 {paper_width} 维，同一个公式第一次回升在 {paper}（这里算出来的）。柱子显示谁增加（赭色）、谁减少（紫色）。曲线上凡是回升的地方都画成紫色。",
     "positions.distance.said.none": "在这个模型的位置范围内，它没有再回升。",
     "positions.distance.more": "每一对贡献 cos(k · 它的角度)，合起来就是快慢各不相同的余弦之和。距离为 0 时每一项都是 1，总和是 d_model 的一半。"
     "常有人说相似度总是随距离下降，这是不对的。方向对注意力头来说并没有丢失：W_Q 和 W_K 可以先把其中一边转一转，再求点积。",
@@ -50,7 +50,7 @@ TEXT: dict[str, str] = {
     "positions.clocks.wave": "周期 {long}",
     "positions.clocks.label": "第 {first} 和 {second} 维在位置 {p}：正弦 {sine}，余弦 {cosine}",
     "positions.turn.title": "移动就是旋转",
-    "positions.turn.lead": "从实线指针到虚线指针，不管 p 在哪里，转过的角度都一样。所以只要一个对所有位置都相同的矩阵，就能把一切移动 k 个位置：每一对一个小旋转，其余全是零。",
+    "positions.turn.lead": "从实线指针到虚线指针，不管 p 在哪里，转过的角度都一样。所以只要一个对所有位置都相同的矩阵，就能把一切移动 k 个位置：每一对一个 2 × 2 的旋转，其余全是零。",
     "positions.turn.dimension": "维",
     "positions.turn.difference": "相差",
     "positions.turn.caption": "k = {k} 时的 M：{d_model} 行列中的 {dims} 个，以及这几维在 p = {p} 和 p + k = {q} 处的值",
@@ -104,7 +104,7 @@ TEXT: dict[str, str] = {
     "positions.join.mapped": "拼接，再映射回来",
     "positions.join.mapped.help": "并排放是 {double} 宽；编码器和解码器各用一个矩阵变回 {d_model}。",
     "positions.join.wide": "拼接，就这样用下去",
-    "positions.join.wide.help": "所有层都按 {width} 宽来算，输出还需要一个自己的矩阵。",
+    "positions.join.wide.help": "所有层都按 {width} 宽来算，d_ff 仍是 {d_ff}；输出还需要一个自己的矩阵。",
     "positions.join.said": "按整个模型、这句话的 {src_len} 个源词元和 {tgt_len} 个目标词元、一次前向计算来数。拼上去的位置和加上去的一样宽。",
     "positions.join.said.none": "还没有翻译句子，所以按整个模型、{src_len} 个源词元和 {tgt_len} 个目标词元、一次前向计算来数。拼上去的位置和加上去的一样宽。",
     "positions.join.more": "后面反正还有线性映射：q、k 和 v。对拼接向量的一个映射，等于词的一个映射加上位置的另一个映射。先相加，就是两个映射相同的情形："

@@ -23,7 +23,7 @@ TEXT: dict[str, str] = {
     "乘以 √d_model = {factor} 以后，词长 {scaled}，是位置的 {after} 倍。",
     "positions.lengths.scales": "这个模型乘了这个系数（实心点），所以词不会被淹没。",
     "positions.lengths.plain": "这个模型没有乘（实心点）；它的词嵌入在训练中已经有了足够的长度。",
-    "positions.lengths.more": "论文里的词嵌入一开始长度约为 1，位置的长度是 √(d_model/2)。如果没有系数 √d_model（3.4 节），相加的结果几乎全是位置。"
+    "positions.lengths.more": "按方差 1/d_model 随机取的词嵌入长度约为 1，位置的长度是 √(d_model/2)。如果没有系数 √d_model（3.4 节），相加的结果几乎全是位置。"
     "同一个角的正弦和余弦组成长度为 1 的一对，所以句末的位置向量和句首的一样长。训练会改变词嵌入；这里的长度都来自加载的模型。",
     "positions.lengths.alt": "{count} 个位置上的长度。平均：词 {embedding}，词乘以 d_model 的平方根 {scaled}，位置 {position}。",
     # one word at two places
