@@ -71,6 +71,22 @@ def test_masks_of_eighteen_columns_fit_and_one_sentence_is_no_batch(open_real, e
     assert "Padding changes" not in said.inner_text() and page.locator("#lab-masks .lab-scroll").count() == 3
 
 
+def test_for_a_sentence_too_long_a_shorter_one_is_offered(open_real, embedded):
+    text = "The cat and the dog saw the man. " * 6
+    page = open_real("machine", search=f"&text={text.strip().replace(' ', '+')}&beam=1")
+    page.wait_for_function("(text) => atlas.result()?.request.text === text", arg=text.strip(), timeout=WAIT)
+    page.locator("#lab-masks-area").scroll_into_view_if_needed(timeout=WAIT)
+    expect(page.locator("#lab-masks .lab-problem")).to_contain_text("up to 40", timeout=WAIT)
+    offer = page.locator('#lab-masks [data-lab="shorter-text"]')
+    short = offer.inner_text()
+    offer.click()
+    page.wait_for_function("(text) => atlas.result()?.request.text === text", arg=short, timeout=WAIT)
+    expect(page.locator("#lab-masks .lab-mask-kind")).to_have_count(3, timeout=WAIT)
+    expect(offer).to_be_hidden()
+    table = cells(page, ".lab-mask-kind:nth-child(1) .lab-scroll:nth-of-type(2) table")
+    assert table[1].count("0") == len(embedded.translate(short, "fra").src_ids)
+
+
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_one_pass_or_many(open_real, embedded, lang):
     page = open_real("machine", lang=lang)

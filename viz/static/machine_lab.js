@@ -26,7 +26,8 @@ atlas.lab = (() => {
     return `${Number((value / 1000 ** power).toPrecision(3))} ${["B", "kB", "MB", "GB"][power]}`;
   };
   const milliseconds = (seconds) => `${Number((1000 * seconds).toPrecision(3))} ms`;
-  const factor = (value) => String(Number(value.toPrecision(2)));
+  /* Two digits, never as a power of ten: 1.0, 30, 260. */
+  const factor = (value) => (value >= 99.5 ? String(Number(value.toPrecision(2))) : value.toPrecision(2));
   const HASH = [0x811c9dc5, 0x01000193]; // FNV-1a: a key may hold a whole sentence, and only whether two are the same matters
   const keyOf = (...parts) => {
     const text = JSON.stringify([state.lang, ...parts]);
