@@ -260,4 +260,4 @@ def test_an_order_and_filters_that_there_are_not_are_left_out_and_said(open_page
     page.wait_for_function("atlas.leftOut.all().length >= 5")
     assert page.evaluate("atlas.state.heads") == {"order": "place", "down": True, "kinds": ["cross"], "roles": [], "basis": "sentence"}
     assert sorted(name for name, _ in page.evaluate("atlas.leftOut.all()")) == ["basis", "kinds", "order", "rising", "roles"]
-    expect(page.locator(".share .notice")).to_contain_text("beauty")
+    expect(page.locator("[data-left-out]")).to_contain_text("beauty")

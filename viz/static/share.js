@@ -237,7 +237,7 @@
     });
     atlas.leftOut.onChange(show);
     onChange(["lang"], show);
-    atlas.applyText(element);
+    [element, note].forEach(atlas.applyText);
     show();
   };
 
