@@ -20,6 +20,12 @@ IN_VIEW = """(node) => {
   const [inner, outer] = [node.getBoundingClientRect(), node.closest(".key-frame, .steps-words").getBoundingClientRect()];
   return inner.left >= outer.left - 1 && inner.right <= outer.right + 1 && inner.top >= outer.top - 1 && inner.bottom <= outer.bottom + 1;
 }"""
+ON_TOP = """(node) => {
+  node.scrollIntoView({block: "center"});
+  const box = node.getBoundingClientRect();
+  const frame = node.closest(".key-frame").getBoundingClientRect();
+  return Math.abs(box.left - frame.left) < 2 && document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2) === node;
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +61,7 @@ def test_of_many_keys_the_largest_are_added_up_and_in_view(open_real: Open, embe
     assert cell.evaluate(IN_VIEW)
     frame = step(page, "softmax").locator(".key-frame").first
     assert "more-left" in frame.get_attribute("class")
+    assert frame.locator("thead td").first.evaluate(ON_TOP)  # names of keys pass beneath the corner
     frame.evaluate("(node) => (node.scrollLeft = 0)")
     page.wait_for_function("!document.querySelector('[data-step=softmax] .key-frame').classList.contains('more-left')")
     assert "more-right" in frame.get_attribute("class")
