@@ -21,7 +21,7 @@ IN_VIEW = """(node) => {
   return inner.left >= outer.left - 1 && inner.right <= outer.right + 1 && inner.top >= outer.top - 1 && inner.bottom <= outer.bottom + 1;
 }"""
 ON_TOP = """(node) => {
-  node.scrollIntoView({block: "center"});
+  node.closest(".key-frame").scrollIntoView({block: "center"});
   const box = node.getBoundingClientRect();
   const frame = node.closest(".key-frame").getBoundingClientRect();
   return Math.abs(box.left - frame.left) < 2 && document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2) === node;
