@@ -155,5 +155,6 @@ def test_a_run_that_never_stays_is_said(open_page: Open, translator: FakeTransla
         page.get_by_role("menuitem", name="All maps, .npz").click()
         expect(page.locator("#notice [role=alert]")).to_contain_text("nothing to save")
         expect(page.locator("#sentence textarea")).to_have_value("I love you.")
+        page.close()  # before its server, as above
     finally:
         demo.close()
