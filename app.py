@@ -6,8 +6,13 @@ import os
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # before Gradio is imported: it asks once
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+# Gradio else keeps ten thousand past requests and sums them up anew after each, for a page of statistics that is off here.
+os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "1")
+os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", str(10**12))
 # Before torch is imported: threads that spin while they wait take the cores from everything else on a small machine.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+if os.environ.get("SPACES_ZERO_GPU"):
+    import spaces  # noqa: F401  # a Space with a GPU to lend wants it before torch
 
 from pathlib import Path
 
@@ -21,7 +26,7 @@ from model.loading import load_offered
 from model.pool import ModelPool
 from model.recording import load_examination
 from model.translator import Translator
-from viz import page
+from viz import limits, page
 from viz.panels import api, heads, machine, positions, share, steps, translate
 from viz.runs import MAX_CACHE_BYTES, Request, Run, RunCache
 from viz.text import say
@@ -71,7 +76,7 @@ def build_app(
         share.build(runs, bridge, result)
         page.footer()
         api.build(runs)
-    return demo.queue(max_size=48, default_concurrency_limit=1)
+    return limits.bounded(demo.queue(max_size=limits.QUEUE, default_concurrency_limit=1, api_open=False))
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ import torch
 from model.errors import DeviceError
 
 ENVIRONMENT_VARIABLE = "ATLAS_DEVICE"
+LENT_VARIABLE = "SPACES_ZERO_GPU"  # which a ZeroGPU Space of Hugging Face sets
 # Only some of torch's allocators have a type for it. The rest raise a plain RuntimeError; the words of the CPU's depend on the system.
 _NO_MEMORY = re.compile(
     r"DefaultCPUAllocator: (?:not enough|can't allocate) memory|unable to mmap .*Cannot allocate memory|out of memory|std::bad_alloc",
@@ -18,8 +19,17 @@ _NO_MEMORY = re.compile(
 )
 
 
+def gpu_is_lent() -> bool:
+    """Whether this is a ZeroGPU Space: its GPU exists for the moments of a call, in a process forked for it (see `viz.lent_gpu`)."""
+    return os.environ.get(LENT_VARIABLE, "").lower() in ("1", "t", "true")
+
+
 def available_devices() -> tuple[str, ...]:
-    """Devices of this machine, best first: every CUDA device, then MPS, then the CPU."""
+    """Devices of this machine, best first: every CUDA device, then MPS, then the CPU. One that is only lent is no device of ours: torch
+    says there that CUDA is available, and tensors that are moved to it hold no numbers outside of the call.
+    """
+    if gpu_is_lent():
+        return ("cpu",)
     cuda = [f"cuda:{i}" for i in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
     mps = ["mps"] if torch.backends.mps.is_available() else []
     return (*cuda, *mps, "cpu")
@@ -41,6 +51,11 @@ def pick_device(requested: str | None = None) -> torch.device:
     if name not in available and f"{name}:0" not in available:
         raise DeviceError(name, f"it is not there; available: {said}")
     return torch.device(name)
+
+
+def lent_device() -> torch.device:
+    """The device inside a call for which a GPU is lent."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def ran_out_of_memory(error: BaseException) -> bool:

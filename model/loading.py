@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import torch
@@ -10,7 +11,7 @@ from model.analysis.profile import read_profile
 from model.best_heads import read_best_heads
 from model.catalogue import ModelEntry, find_model, find_offered
 from model.checkpoint import load_checkpoint
-from model.device import pick_device, ran_out_of_memory
+from model.device import lent_device, pick_device, ran_out_of_memory
 from model.errors import InvalidSettingError, OutOfMemoryError
 from model.hub import Progress, fetch
 from model.layout import read_layout
@@ -43,6 +44,15 @@ def load_translator(
 def load_offered(name: str, revision: str | None = None, progress: Progress | None = None, max_bytes: int | None = None) -> Translator:
     """The same for a visitor of the page, who names what `model.catalogue.find_offered` allows. Made for `model.pool.ModelPool`."""
     return _load(find_offered(name), pick_device(), revision, progress, max_bytes)
+
+
+def on_lent_device(translator: Translator) -> Translator:
+    """The same translator on the GPU that is lent to this process, which was forked for a call: a copy of its model, on that device."""
+    device = lent_device()
+    if device.type == translator.device:
+        return translator
+    model, named = copy.deepcopy(translator.model).to(device), (translator.tokenizer, translator.name, translator.revision)
+    return Translator(model, *named, translator.best_heads, translator.generation, translator.warnings, translator.profile)
 
 
 def _load(

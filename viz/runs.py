@@ -18,7 +18,9 @@ from cachetools import LRUCache
 from model.analysis.roles import head_roles
 from model.analysis.rollout import rollout
 from model.catalogue import EMBEDDED, MAX_SOURCE
+from model.device import gpu_is_lent
 from model.errors import AtlasError, InvalidSettingError, ModelNotLoadedError
+from viz.lent_gpu import LentGpu
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,15 +40,6 @@ ROLE_BYTES = 1500  # about what a HeadRole takes in memory
 TOKEN_BYTES = 1000  # and the runner-ups of a token
 MAX_TEXTS = 256  # of variants, at most some kilobytes each
 BEAM_SIZES = (1, 2, 4, 8)
-
-try:  # On a Hugging Face ZeroGPU Space the GPU exists only inside a function that is marked so.
-    from spaces import GPU as _gpu  # type: ignore[import-not-found]
-
-    on_gpu = _gpu(duration=15)
-except ImportError:
-
-    def on_gpu(fn: Callable) -> Callable:
-        return fn
 
 
 class NoModelError(AtlasError):
@@ -179,8 +172,7 @@ class RunCache:
         self._texts: LRUCache[tuple[Request, str], str] = LRUCache(MAX_TEXTS)
         self._runs_lock = threading.Lock()  # the tables, held for microseconds
         self._model_lock = threading.Lock()  # the model, held for a whole pass
-        self._compute = on_gpu(self._compute_run)
-        self._ask = on_gpu(self._ask_model)
+        self._lent = LentGpu(translator) if translator is not None and gpu_is_lent() else None
 
     def translator_of(self, model: object = EMBEDDED.name) -> Translator:
         """The model of this name. Never loads one. Raises ModelNotLoadedError, or the reason why there is no embedded one."""
@@ -211,7 +203,7 @@ class RunCache:
         with self._model_lock:
             run = self.find(request)  # somebody else may have asked the same while we waited
             if run is None:
-                run = self._compute(request)
+                run = self._compute_run(request)
                 with self._runs_lock:
                     if run.num_bytes <= self._runs.maxsize:
                         self._runs[request] = run
@@ -223,9 +215,9 @@ class RunCache:
         The question is a function at the top of its module and its arguments are plain values: on a GPU that is lent, both go to another
         process. Raises the errors of `translator_of` and of the question.
         """
-        self.translator_of(model)
+        translator = self.translator_of(model)
         with self._model_lock:
-            return self._ask(model, question, *args)
+            return self._ask_of(translator, question, *args)
 
     def text_without(self, request: Request, part: str) -> str:
         """What the model writes for a request, a given translation left aside, without one of `model.variants.PARTS` ("": the whole model).
@@ -241,19 +233,25 @@ class RunCache:
                 self._texts[key] = text
         return text
 
-    def _ask_model(self, model: object, question: Callable[..., Answer], *args: object) -> Answer:
-        return question(self.translator_of(model), *args)
+    def _ask_of(self, translator: Translator, question: Callable[..., Answer], *args: object) -> Answer:
+        if self._lent is not None and translator is self.translator:
+            return self._lent.ask(question, *args)
+        return question(translator, *args)
 
     def _compute_run(self, request: Request) -> Run:
         start = time.perf_counter()
         translator = self.translator_of(request.model)
-        if request.given is None:
-            translation = translator.translate(request.text, request.target, request.beam_size)
-        else:
-            translation = translator.force(request.text, request.given, request.target)
-        examination = translator.examine(translation)
+        translation, examination = self._ask_of(translator, _make, request)
         seconds = time.perf_counter() - start
         return Run.of(request, translation, examination, seconds, translator.revision, translator.best_heads, translator.profile)
+
+
+def _make(translator: Translator, request: Request) -> tuple[Translation, Examination]:
+    if request.given is None:
+        translation = translator.translate(request.text, request.target, request.beam_size)
+    else:
+        translation = translator.force(request.text, request.given, request.target)
+    return translation, translator.examine(translation)
 
 
 def _write(translator: Translator, request: Request, part: str) -> str:
