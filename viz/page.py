@@ -9,7 +9,9 @@ from typing import Any
 
 import gradio as gr
 
+from viz import limits
 from viz.delivery import PlotlyDelivery, plotly_script_url
+from viz.door import guarded
 from viz.text import LANGUAGES
 
 STATIC = Path(__file__).parent / "static"
@@ -191,7 +193,7 @@ def port() -> int:
 
 
 def launch_options() -> dict[str, Any]:
-    """Arguments for `Blocks.launch`: no history, no monitoring, no telemetry, small uploads, our head and theme."""
+    """Arguments for `Blocks.launch`: no history, no monitoring, no telemetry, small uploads, limits, our head and theme."""
     on_space = bool(os.environ.get("SPACE_ID"))
     return {
         "server_name": os.environ.get("GRADIO_SERVER_NAME", "0.0.0.0" if on_space else "127.0.0.1"),
@@ -207,5 +209,5 @@ def launch_options() -> dict[str, Any]:
         "state_session_capacity": 200,
         "footer_links": [],
         "pwa": False,
-        "app_kwargs": {"middleware": [(PlotlyDelivery, (), {})]},
+        "app_kwargs": {"lifespan": guarded, "middleware": [(limits.Gate, (), limits.settings()), (PlotlyDelivery, (), {})]},
     }

@@ -136,8 +136,8 @@ def build(runs: RunCache) -> None:
         """
         return _told(attention, runs, text, target, beam_size, kind, layer, head, translation, model, rows, units, specials)
 
-    # Its own few slots: these calls wait for a whole download, and the page's questions how far one is must never wait behind them.
-    gr.api(load_endpoint, api_name="load_model", concurrency_id="load_and_wait", concurrency_limit=2)
+    # Never queued: these calls wait for a whole download, and `load_and_wait` itself turns away those that are too many.
+    gr.api(load_endpoint, api_name="load_model", concurrency_id="load_and_wait", concurrency_limit=None)
     gr.api(translate_endpoint, api_name="translate", concurrency_id="model", concurrency_limit=1)
     gr.api(attention_endpoint, api_name="attention", concurrency_id="model", concurrency_limit=1)
 

@@ -5,13 +5,14 @@ Handlers first: plain functions that take what the page sent and return what the
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
 from model.catalogue import EMBEDDED, MAX_SOURCE, POPULAR, find_offered, offered_folders, preferred_target
-from model.errors import ModelNotLoadedError
+from model.errors import ModelNotLoadedError, TooManyLoadsError
 from viz.page import report_end, static_block
 from viz.panels.choice import as_mapping
 from viz.panels.notice import notice
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from model.translator import Translator
 
 
+# Calls of programs that hold a thread while a model is fetched; who comes after them is told so at once, and holds no place in the queue.
+_WAITING = threading.BoundedSemaphore(4)
 TARGETS_WITHOUT_MODEL = ("fra", "cmn")
 # A few short sentences for each language that a model may read; for others the page offers none.
 EXAMPLES: dict[str, tuple[str, ...]] = {
@@ -119,14 +122,22 @@ def load(runs: RunCache, store: object) -> dict[str, Any]:
 
 
 def load_and_wait(runs: RunCache, model: str) -> dict[str, Any]:
-    """The same for programs: returns when the model is there. Raises the typed errors of `model.errors`."""
+    """The same for programs: returns when the model is there. Raises the typed errors of `model.errors`, among them TooManyLoadsError."""
     name = asked_name(model)
     if name == EMBEDDED.name:
         return model_info(runs.translator_of())
     find_offered(name)
     if runs.pool is None:
         raise ModelNotLoadedError(name)
-    return model_info(runs.pool.get(name), name)
+    found = runs.pool.find(name)
+    if found is not None:
+        return model_info(found, name)
+    if not _WAITING.acquire(blocking=False):
+        raise TooManyLoadsError
+    try:
+        return model_info(runs.pool.get(name), name)
+    finally:
+        _WAITING.release()
 
 
 # --- layout ---

@@ -33,6 +33,12 @@ TEXT = {
     "error.no_model": "No model is loaded, so nothing can be translated. The pictures below are recorded.",
     "error.unexpected": "Something went wrong on the server. Your text is still here; try again or change it.",
     "error.busy": "The server did not answer: it may be busy or gone. Your text is still here; try again in a moment.",
+    "error.busy_again": "The server has more to do than it can take on. Your text is still here; the page asks again by itself.",
+    "error.too_fast": "The server answers each visitor, and each network, only so often. Your text is still here; the page asks again by itself in {seconds} s.",
+    # the same for programs
+    "limits.rate": "You ask more often than this server answers one visitor or one address. Try again in {seconds} s.",
+    "limits.queue": "You have too many requests waiting here. Wait for their answers, then try again.",
+    "limits.large": "The request is too large.",
     "error.lost": "The server does not answer. Your text is still here; the page connects again by itself once the server is back.",
     "error.plotly": "The drawing script could not be loaded, so there are no pictures. Reload the page.",
 }

@@ -1,0 +1,312 @@
+"""Limits: buckets that fill again, whose request it is, and what the gate lets through to a real Gradio server."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+from gradio_client import Client
+
+import app
+from model.errors import TooManyLoadsError
+from model.pool import ModelPool
+from tests.viz.fakes import ARABIC, GERMAN, FakeTranslator, recorded_run, shelf
+from viz import limits, page
+from viz.limits import Buckets, Limits, address_of
+from viz.panels import models
+from viz.runs import RunCache
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def scope(peer: str | None = "203.0.113.7", *forwarded: str) -> dict:
+    return {"client": (peer, 5) if peer is not None else None, "headers": [(b"x-forwarded-for", line.encode()) for line in forwarded]}
+
+
+# --- buckets ---
+
+
+def test_what_was_taken_comes_back() -> None:
+    clock = Clock()
+    buckets = Buckets(2.0, 10.0, clock)
+    buckets.take("a", 10)
+    assert buckets.wait("a", 1) == 0.5 and buckets.wait("b", 10) == 0
+    clock.now += 0.5
+    assert buckets.wait("a", 1) == 0 and buckets.wait("a", 3) == 1.0
+    clock.now += 1000
+    assert buckets.taken("a") == 0  # no more than full, however long one waits
+    buckets.take("a", 50)  # dearer than the bucket is deep: from a full one it can be taken
+    assert buckets.wait("b", 50) == 0
+
+
+def test_the_table_is_bounded() -> None:
+    buckets = Buckets(1.0, 5.0, Clock(), known=100)
+    for i in range(1000):
+        buckets.take(f"page {i}", 1)
+    assert len(buckets) == 100
+
+
+def test_a_page_is_stopped_and_told_when_to_go_on() -> None:
+    clock = Clock()
+    rules = Limits(60, clock)
+    answers = [rules.charge("page", "school", 1) for _ in range(35)]
+    assert answers[:30] == [0] * 30 and answers[30:] == [1.0] * 5  # refusals cost nothing
+    clock.now += 1
+    assert rules.charge("page", "school", 1) == 0 and rules.charge("page", "school", 1) == pytest.approx(1)
+
+
+def test_a_class_behind_one_address_is_not_stopped_and_a_flood_of_pages_is() -> None:
+    clock = Clock()
+    rules = Limits(limits.RATE, clock)
+    for _ in range(5):  # five requests at once from each of sixty pages
+        assert not any(rules.charge(f"pupil {i}", "school", 1) for i in range(60))
+    refused = sum(rules.charge(f"invented {i}", "flood", 1) > 0 for i in range(2000))
+    assert refused == 2000 - limits.CLASSROOM * limits.RATE / 2
+    assert not rules.charge("somebody", "elsewhere", 1)
+
+
+def test_a_program_without_a_page_has_the_limit_of_its_address() -> None:
+    rules = Limits(2, Clock())
+    assert [bool(rules.charge("", "one", 1)) for _ in range(21)] == [False] * 20 + [True]
+
+
+def test_no_limit() -> None:
+    rules = Limits(0, Clock())
+    assert not any(rules.charge("page", "address", 100) for _ in range(1000))
+
+
+# --- whose request it is ---
+
+
+@pytest.mark.parametrize(
+    ("given", "proxies", "expected"),
+    [
+        (scope("203.0.113.7"), 0, "203.0.113.7"),
+        (scope("203.0.113.7", "198.51.100.1"), 0, "203.0.113.7"),  # anybody may write that
+        (scope("10.0.0.1", "198.51.100.1"), 1, "198.51.100.1"),
+        (scope("10.0.0.1", "6.6.6.6, 198.51.100.1"), 1, "198.51.100.1"),
+        (scope("10.0.0.1", "6.6.6.6, 198.51.100.1", "10.0.0.2"), 2, "198.51.100.1"),
+        (scope("10.0.0.1", "198.51.100.1"), 3, "198.51.100.1"),
+        (scope("10.0.0.1"), 1, "10.0.0.1"),
+        (scope("10.0.0.1", " , "), 1, "10.0.0.1"),
+        (scope("2001:db8:1:2:3:4:5:6"), 0, "2001:db8:1:2::/64"),
+        (scope("2001:db8:1:2:ffff::1"), 0, "2001:db8:1:2::/64"),
+        (scope("::ffff:203.0.113.7"), 0, "203.0.113.7"),
+        (scope(None), 0, ""),
+        (scope("testclient"), 0, "testclient"),
+        (scope("10.0.0.1", "x" * 5000), 1, "x" * 64),
+    ],
+)
+def test_whose_request_it_is(given: dict, proxies: int, expected: str) -> None:
+    assert address_of(given, proxies) == expected
+
+
+# --- settings ---
+
+
+def test_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SPACE_ID", limits.RATE_VARIABLE, limits.PROXIES_VARIABLE):
+        monkeypatch.delenv(name, raising=False)
+    assert limits.settings() == {"rate": limits.RATE, "proxies": 0}
+    monkeypatch.setenv("SPACE_ID", "somebody/atlas")
+    assert limits.settings()["proxies"] == 1
+    monkeypatch.setenv(limits.PROXIES_VARIABLE, " 2 ")
+    monkeypatch.setenv(limits.RATE_VARIABLE, "0")
+    assert limits.settings() == {"rate": 0, "proxies": 2}
+
+
+@pytest.mark.parametrize("value", ["-1", "1.5", "many", "²", "9" * 50])
+def test_a_setting_that_is_none(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(limits.RATE_VARIABLE, value)
+    with pytest.raises(SystemExit, match="ATLAS_RATE"):
+        limits.settings()
+
+
+# --- a server ---
+
+
+class Waiting(FakeTranslator):
+    """Translates once it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def translate(self, *args: object, **kwargs: object) -> object:
+        assert self.gate.wait(60)
+        return super().translate(*args, **kwargs)
+
+
+@pytest.fixture(scope="module")
+def translator() -> Waiting:
+    return Waiting()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(scope="module")
+def served(translator: Waiting) -> Iterator[tuple]:
+    """The app and its gate."""
+    gates: list[limits.Gate] = []
+
+    def gate(asgi: Callable) -> limits.Gate:
+        gates.append(limits.Gate(asgi))
+        return gates[-1]
+
+    blocks = app.build_app(translator, recorded_run(translator), pool=ModelPool(shelf, 10_000))
+    options = page.launch_options() | {"server_name": "127.0.0.1", "server_port": None, "app_kwargs": {"middleware": [(gate, (), {})]}}
+    blocks.launch(prevent_thread_lock=True, quiet=True, **options)
+    yield blocks, gates[-1]
+    blocks.close()
+
+
+@pytest.fixture
+def demo(served: tuple, translator: Waiting, clock: Clock) -> Iterator:
+    """The app, nothing asked of it yet; 10 requests at once, 20 in a minute."""
+    blocks, gate = served
+    gate.limits = Limits(20, clock)
+    gate._loading.clear()
+    yield blocks
+    translator.gate.set()
+    end = time.monotonic() + 30
+    while (len(blocks._queue) or any(blocks._queue.active_jobs)) and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def http(demo) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=demo.local_url, trust_env=False, timeout=30) as client:
+        yield client
+
+
+def join(http: httpx.Client, demo, name: str = "on_translate", session: str = "a", data: list | None = None, **more) -> httpx.Response:
+    index = next(i for i, fn in demo.fns.items() if fn.name == name)
+    data = ["I love you.", "", {"target": "fra", "beam_size": 4}] if data is None else data
+    return http.post("/gradio_api/queue/join", json={"fn_index": index, "session_hash": session, "data": data, **more})
+
+
+def test_one_page_is_refused_and_another_is_not(demo, http: httpx.Client, clock: Clock) -> None:
+    assert [join(http, demo).status_code for _ in range(11)] == [200] * 10 + [429]
+    refused = join(http, demo)
+    assert refused.headers["retry-after"] == "3" and "again in 3 s" in refused.json()["detail"]
+    assert join(http, demo, session="b").status_code == 200
+    clock.now += 3
+    assert join(http, demo).status_code == 200 and join(http, demo).status_code == 429
+
+
+def test_costs_differ(demo, http: httpx.Client) -> None:
+    assert [join(http, demo, "on_export", "a", [None, {}]).status_code for _ in range(6)] == [200] * 5 + [429]
+    assert [join(http, demo, "on_machine", "b", [None, {}]).status_code for _ in range(41)] == [200] * 40 + [429]
+    assert [http.post("/gradio_api/call/translate", json={"data": ["hello"]}).status_code for _ in range(100)].count(429) == 0
+
+
+def test_the_question_how_far_a_load_is_costs_little_and_another_model_much(demo, http: httpx.Client) -> None:
+    def load(name: str, session: str, again: bool) -> int:
+        return join(http, demo, "on_load", session, [{"wanted": {"name": name, "again": again}}]).status_code
+
+    assert load(ARABIC, "a", True) == 200
+    assert [load(ARABIC, "a", False) for _ in range(40)] == [200] * 40
+    assert load(GERMAN, "a", False) == 429  # a program that never says "again"
+    assert [load(ARABIC, "b", True) for _ in range(3)] == [200, 200, 429]
+
+
+def test_programs_are_limited_by_address_and_cannot_pass_by_the_queue(demo, http: httpx.Client) -> None:
+    codes = [http.post("/gradio_api/call/translate", json={"data": ["hello"]}).status_code for _ in range(201)]
+    assert codes == [200] * 200 + [429]
+    assert http.post("/gradio_api/call/v2/translate", json={"text": "hello"}).status_code == 429
+    other = {"x-forwarded-for": "198.51.100.1"}  # from this machine uvicorn takes it for true
+    assert http.post("/gradio_api/run/translate", json={"data": ["hello"]}, headers=other).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{", b"null", b'{"data": 5}', b"[" * 100_000, b'{"session_hash": [1], "fn_index": true}', b"\xff"]
+)
+def test_what_is_no_request_is_refused_by_gradio_itself(demo, http: httpx.Client, body: bytes) -> None:
+    answer = http.post("/gradio_api/queue/join", content=body, headers={"content-type": "application/json"})
+    assert 400 <= answer.status_code < 500 and "Traceback" not in answer.text
+    assert join(http, demo).status_code == 200
+
+
+def test_a_body_that_is_too_large(demo, http: httpx.Client) -> None:
+    answer = join(http, demo, data=["x" * (limits.MAX_BODY + 1)])
+    assert answer.status_code == 413 and "too large" in answer.json()["detail"]
+    assert join(http, demo, data=["x" * (limits.MAX_BODY // 2), "", {}]).status_code == 200
+
+
+def test_one_page_cannot_fill_the_queue_nor_can_one_address(demo, http: httpx.Client, translator: Waiting, monkeypatch) -> None:
+    monkeypatch.setattr(limits, "PAGE_PLACES", 3)
+    monkeypatch.setattr(limits, "ADDRESS_PLACES", 5)
+    translator.gate.clear()
+    data = ["A sentence that nobody has asked yet.", "", {"target": "fra", "beam_size": 2}]
+    assert join(http, demo, session="first", data=data).status_code == 200
+    end = time.monotonic() + 10
+    while len(demo._queue) and time.monotonic() < end:  # until it runs
+        time.sleep(0.01)
+    assert [join(http, demo, session="a").status_code for _ in range(4)] == [200, 200, 200, 503]
+    assert join(http, demo, session="a").headers["retry-after"] == "2"
+    assert [join(http, demo, session=name).status_code for name in "bcd"] == [200, 200, 503]
+    other = {"x-forwarded-for": "198.51.100.1"}
+    body = {"data": ["hello"]}
+    assert http.post("/gradio_api/call/translate", json=body, headers=other).status_code == 200
+    translator.gate.set()
+
+
+def test_answers_that_nobody_fetches_are_let_go(demo, http: httpx.Client, monkeypatch) -> None:
+    queue = demo._queue
+    assert queue.pending_messages_per_session.max_size == limits.UNREAD
+    for kept, most in ((queue.pending_messages_per_session, 5), (queue.pending_event_ids_session, 7)):
+        kept.clear()
+        monkeypatch.setattr(kept, "max_size", most)
+    for i in range(12):
+        assert join(http, demo, session=f"gone {i}").status_code == 200
+    assert len(queue.pending_messages_per_session) == 5 and len(queue.pending_event_ids_session) == 7
+
+
+def test_a_program_that_asks_too_often_is_told_when_to_go_on(demo) -> None:
+    client = Client(demo.local_url, verbose=False)
+    for _ in range(10):
+        assert client.predict("I love you.", api_name="/translate")["text"] == "Je t'aime."
+    with pytest.raises(httpx.HTTPStatusError) as caught:
+        client.predict("I love you.", api_name="/translate")
+    assert caught.value.response.status_code == 429 and "again in 3 s" in caught.value.response.json()["detail"]
+
+
+def test_programs_that_wait_for_a_model_hold_no_places(monkeypatch) -> None:
+    gate = threading.Event()
+
+    def slow(*args: object) -> object:
+        assert gate.wait(30)
+        return shelf(*args)
+
+    monkeypatch.setattr(models, "_WAITING", threading.BoundedSemaphore(2))
+    runs = RunCache(FakeTranslator(), pool=ModelPool(slow, 10_000))
+    found: list[object] = []
+    waiting = [threading.Thread(target=lambda: found.append(models.load_and_wait(runs, ARABIC)["targets"])) for _ in range(2)]
+    for thread in waiting:
+        thread.start()
+    end = time.monotonic() + 10
+    while models._WAITING._value and time.monotonic() < end:
+        time.sleep(0.01)
+    with pytest.raises(TooManyLoadsError):
+        models.load_and_wait(runs, ARABIC)
+    gate.set()
+    for thread in waiting:
+        thread.join(30)
+    assert found == [["ara"], ["ara"]]
+    assert models.load_and_wait(runs, ARABIC)["targets"] == ["ara"] and models._WAITING._value == 2
+    with pytest.raises(Exception, match="not a model's id|no model id"):
+        models.load_and_wait(runs, "../x")
+    assert models._WAITING._value == 2
