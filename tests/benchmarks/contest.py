@@ -1,0 +1,198 @@
+"""Programs that translate the same ids, each in a process of its own, asked in turns.
+
+A program that waits uses no processor: it blocks on a pipe. Threads that spin for a moment after their work (OpenMP's do) are over before
+the next one is asked. Every answer holds the ids that were written, so that what is timed is known to be the same work.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from tests.benchmarks import rivals
+
+SETTLE = 0.25  # s: KMP_BLOCKTIME is 0.2 s
+KINDS = ("encoder_self_attention", "decoder_self_attention", "cross_attention")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One sentence to translate into exactly `new_tokens` tokens. beam_size 1 is greedy."""
+
+    text: str
+    src_ids: tuple[int, ...]
+    beam_size: int
+    new_tokens: int
+
+
+class Program(Protocol):
+    def run(self, job: Job) -> tuple[int, ...]:
+        """The ids that were written, without the start."""
+        ...
+
+
+class Ours:
+    """capture: "trace" (all maps), "examine" (all maps, norms and runner-ups: what the page asks for) or "nothing"."""
+
+    def __init__(self, model: str, folder: Path, capture: str = "trace") -> None:
+        self.translator = rivals.our_translator(model, folder)
+        self.capture = capture
+
+    def run(self, job: Job) -> tuple[int, ...]:
+        found = self._translate(job)
+        if self.capture != "nothing":
+            getattr(self.translator, self.capture)(found)
+        return found.tgt_ids
+
+    def src_ids(self, text: str) -> tuple[int, ...]:
+        return tuple(self.translator.tokenizer.encode_source(text, self.translator.targets[0]))
+
+    def maps(self, job: Job) -> list[torch.Tensor]:
+        """[layer, head, query, key] of each of the KINDS."""
+        trace = self.translator.trace(self._translate(job))
+        return [torch.tensor(getattr(trace, kind)) for kind in KINDS]
+
+    def _translate(self, job: Job):
+        return self.translator.translate(job.text, self.translator.targets[0], job.beam_size, max_new_tokens=job.new_tokens)
+
+
+class Transformers:
+    """`generate`, with the attentions that it returns (one tensor for each layer and step, of all beams) left as they are."""
+
+    def __init__(self, model: str, folder: Path, attentions: bool = True) -> None:
+        self.model = rivals.transformers_model(model, folder)
+        self.attentions = attentions
+
+    def run(self, job: Job) -> tuple[int, ...]:
+        return tuple(self._generate(job).sequences[0, 1:].tolist())
+
+    def maps(self, job: Job) -> list[torch.Tensor]:
+        """The same as of ours, for a beam of one: the rows of all steps, put together."""
+        out = self._generate(job)
+        cross = torch.stack([torch.stack(step)[:, 0] for step in out.cross_attentions])[:, :, :, 0]  # [step, layer, head, source]
+        own = torch.zeros(*cross.shape[:3], len(out.decoder_attentions))
+        for row, step in enumerate(out.decoder_attentions):
+            own[row, :, :, : row + 1] = torch.stack(step)[:, 0, :, 0]
+        return [torch.stack(out.encoder_attentions)[:, 0], own.permute(1, 2, 0, 3), cross.permute(1, 2, 0, 3)]
+
+    def _generate(self, job: Job):
+        src_ids = torch.tensor([job.src_ids])
+        with torch.inference_mode():
+            return self.model.generate(
+                input_ids=src_ids,
+                attention_mask=torch.ones_like(src_ids),
+                num_beams=job.beam_size,
+                do_sample=False,
+                min_new_tokens=job.new_tokens,
+                max_new_tokens=job.new_tokens,
+                output_attentions=self.attentions,
+                return_dict_in_generate=True,
+            )
+
+
+class CTranslate2:
+    """Plain translation, without any maps."""
+
+    def __init__(self, model: str, folder: Path, threads: int) -> None:
+        self.translator = rivals.ctranslate2_model(model, folder, folder / f"ctranslate2-{model}", threads)
+
+    def run(self, job: Job) -> tuple[int, ...]:
+        (result,) = self.translator.translate_batch(
+            [[rivals.token(i) for i in job.src_ids]],
+            beam_size=job.beam_size,
+            min_decoding_length=job.new_tokens,
+            max_decoding_length=job.new_tokens,
+            max_input_length=0,
+        )
+        return tuple(rivals.token_id(word) for word in result.hypotheses[0])
+
+
+class Worker:
+    """A program in a process of its own. Raises RuntimeError, with its traceback, for what goes wrong there."""
+
+    def __init__(self, make: Callable[..., Program], *args: object, threads: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, there = context.Pipe()
+        self._process = context.Process(target=_serve, args=(there, threads, make, *args), daemon=True)
+        self._process.start()
+        there.close()
+        self._answer()
+
+    def call(self, method: str, *args: object) -> object:
+        self._pipe.send((method, 1, args))
+        return self._answer()[1]
+
+    def timed(self, method: str, *args: object, times: int = 1) -> tuple[float, object]:
+        """(seconds of one of `times` calls, the last answer)."""
+        time.sleep(SETTLE)
+        self._pipe.send((method, times, args))
+        return self._answer()
+
+    def peak_bytes(self) -> int:
+        """The most memory that the process has had so far."""
+        return self.call("peak_bytes")
+
+    def close(self) -> None:
+        self._pipe.close()
+        self._process.join(10)
+        if self._process.is_alive():
+            self._process.kill()
+
+    def _answer(self):
+        try:
+            failed, answer = self._pipe.recv()
+        except EOFError:
+            raise RuntimeError(f"a program has ended with status {self._process.exitcode}") from None
+        if failed:
+            raise RuntimeError(answer)
+        return answer
+
+
+@contextmanager
+def workers(threads: int, **programs: Sequence[object]) -> Iterator[dict[str, Worker]]:
+    """name=(class, arguments...): a Worker of each."""
+    with ExitStack() as stack:
+        found = {}
+        for name, (make, *args) in programs.items():
+            found[name] = Worker(make, *args, threads=threads)
+            stack.callback(found[name].close)
+        yield found
+
+
+def _serve(pipe, threads: int, make: Callable[..., Program], *args: object) -> None:
+    try:
+        torch.set_num_threads(threads)
+        program = make(*args)
+        pipe.send((False, (0.0, None)))
+        while True:
+            method, times, given = pipe.recv()
+            act = peak_bytes if method == "peak_bytes" else getattr(program, method)
+            start = time.perf_counter()
+            for _ in range(times):
+                answer = act(*given)
+            pipe.send((False, ((time.perf_counter() - start) / times, answer)))
+    except EOFError:
+        pass
+    except Exception:
+        pipe.send((True, traceback.format_exc()))
+
+
+def peak_bytes() -> int:
+    """The most memory that this process has had so far: resident, and without what it shares with files on Linux."""
+    import resource
+
+    status = Path("/proc/self/status")
+    if status.exists():
+        peak = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(peak.split()[1]) * 1024
+    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return size if os.uname().sysname == "Darwin" else size * 1024

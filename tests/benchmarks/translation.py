@@ -1,0 +1,151 @@
+"""A translation with all its attention maps, beside transformers (with its attentions) and CTranslate2 (which gives none).
+
+`python -m tests.benchmarks.translation [--only embedded base] [--against ctranslate2 transformers] [--lengths 10 30] [--beams 1 4]
+[--rounds 5] [--threads 1] [--capture trace]`. All programs have the same weights in float32, read the same ids, write as many tokens and
+have as many threads; they take turns in every round, and each round gives a ratio. Before anything is timed, what they write is compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import statistics
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.benchmarks import rivals
+from tests.benchmarks.contest import KINDS, CTranslate2, Job, Ours, Transformers, Worker, workers
+from tests.benchmarks.table import Ratios, line, paired, spread
+
+LENGTHS, BEAMS = (10, 30, 100), (1, 4)
+RIVALS = ("ctranslate2", "transformers")
+AGAINST = {
+    "ctranslate2": "CTranslate2 float32, plain translation without maps, same weights, ids, threads",
+    "transformers": "transformers generate, eager, output_attentions, same weights, ids, threads",
+}
+ENOUGH = 0.15  # s: shorter work is done several times in a round
+TOLERANCE = 1e-4  # between maps
+# Beside the embedded model's tokens: real sentences, that its translations are real too.
+TEXTS = {
+    10: "The old man walked slowly to the river.",
+    30: "Yesterday my sister bought a red bicycle, and now she rides it to school every morning with her two best friends from our street.",
+    100: "I have lived in this town since I was a child. My father worked at the station, and my mother was a teacher. Every summer we "
+    "went to the sea, where we had a small house. We swam, we read books, and in the evening we cooked fish on the beach. Now the house "
+    "belongs to my brother. He has three children, and they love the water as much as we did. When I visit them, we talk about old times.",
+}
+WORDS = "the red apple children will find this house my sister loves an old boat and your friend saw a bird today nobody knows it".split()
+
+
+def job(ours: Worker, model: str, length: int, beam_size: int) -> Job:
+    """About `length` tokens to read, and as many to write."""
+    if model == rivals.EMBEDDED:
+        text = TEXTS[length]
+    else:  # random weights: any words
+        text = "I"
+        for words in (WORDS * length, ["I"] * length):
+            for word in words:
+                if len(ours.call("src_ids", f"{text} {word}")) > length:
+                    break
+                text += f" {word}"
+    src_ids = ours.call("src_ids", text)
+    return Job(text, src_ids, beam_size, length)
+
+
+def check(programs: dict[str, Worker], work: Job, model: str) -> str:
+    """What all of them write for this job, compared with what ours writes: a word for the table. Raises RuntimeError for a wrong length."""
+    written = {name: program.call("run", work) for name, program in programs.items()}
+    for name, ids in written.items():
+        if len(ids) != work.new_tokens:
+            raise RuntimeError(f"{name} wrote {len(ids)} tokens, not {work.new_tokens}: {ids}")
+    ours = written["ours"]
+    parted = {name: _agree(ours, ids) for name, ids in written.items() if ids != ours}
+    return "same ids" if not parted else ", ".join(f"{name}: the first {count} ids" for name, count in parted.items())
+
+
+def _agree(ours: Sequence[int], theirs: Sequence[int]) -> int:
+    return next(i for i, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b)
+
+
+def check_maps(programs: dict[str, Worker], work: Job) -> None:
+    """Our maps beside those that transformers' steps returned. Raises RuntimeError if they differ."""
+    ours, theirs = (programs[name].call("maps", work) for name in ("ours", "transformers"))
+    for kind, a, b in zip(KINDS, ours, theirs, strict=True):
+        if a.shape != b.shape or not (distance := float((a - b).abs().max())) < TOLERANCE:
+            raise RuntimeError(f"{kind}: {tuple(a.shape)} of ours, {tuple(b.shape)} of theirs, apart by {distance}")
+        print(f"  {kind}: {math.prod(a.shape):,} weights, at most {distance:.1e} apart from transformers'")
+
+
+def contest(programs: dict[str, Worker], model: str, lengths: Sequence[int], beams: Sequence[int], rounds: int, ratios: Ratios) -> None:
+    theirs = [name for name in programs if name != "ours"]
+    all_of: dict[str, list[list[float]]] = defaultdict(list)
+    if "transformers" in programs:
+        check_maps(programs, job(programs["ours"], model, lengths[0], 1))
+    line(f"{model}: tokens read, written, beam", "ours, ms", *(f"ours / {name}" for name in theirs), "")
+    for length in lengths:
+        for beam_size in beams:
+            work = job(programs["ours"], model, length, beam_size)
+            said = check(programs, work, model)
+            first = {name: program.timed("run", work)[0] for name, program in programs.items()}
+            times = {name: max(1, math.ceil(ENOUGH / seconds)) for name, seconds in first.items()}
+            found: dict[str, list[float]] = defaultdict(list)
+            for turn in range(rounds):
+                for name in list(programs)[:: 1 if turn % 2 else -1]:
+                    found[name].append(programs[name].timed("run", work, times=times[name])[0])
+            each = {name: paired(found["ours"], found[name]) for name in theirs}
+            label = f"{len(work.src_ids)}, {work.new_tokens}, {beam_size if beam_size > 1 else 'greedy'}"
+            line(label, spread([1000 * t for t in found["ours"]]), *(spread(each[name], 2) for name in theirs), said)
+            for name in theirs:
+                case = f"{length}_tokens.{'greedy' if beam_size == 1 else f'beam_{beam_size}'}"
+                ratios.add(f"translate_and_capture.{model}.{case}.vs_{name}", each[name], AGAINST[name])
+                all_of[name].append(each[name])
+    for name in theirs:
+        together = [statistics.geometric_mean(of_round) for of_round in zip(*all_of[name], strict=True)]
+        ratios.add(f"translate_and_capture.{model}.vs_{name}", together, AGAINST[name] + "; geometric mean of all lengths and beams")
+    line("geometric mean", "", *(spread([statistics.geometric_mean(r) for r in zip(*all_of[name], strict=True)], 2) for name in theirs))
+    peaks = {name: program.peak_bytes() / 2**20 for name, program in programs.items()}
+    line("peak memory of the process, MB", *(f"{name} {peak:,.0f}" for name, peak in peaks.items()))
+    for name in theirs:
+        ratios.add(f"peak_memory.{model}.vs_{name}", [peaks["ours"] / peaks[name]], AGAINST[name])
+
+
+def run(models: Sequence[str], against: Sequence[str], lengths: Sequence[int], beams: Sequence[int], rounds: int, threads: int,
+        ratios: Ratios, capture: str = "trace") -> None:  # fmt: skip
+    with TemporaryDirectory() as temporary:
+        for model in models:
+            folder = Path(temporary) / model
+            folder.mkdir()
+            if model == rivals.BASE:
+                rivals.write_base_folder(folder)
+            if "ctranslate2" in against:
+                # Converted in a process of its own: what that takes is none of the translator's memory.
+                with ExitStack() as stack:
+                    converter = Worker(CTranslate2, model, folder, threads, threads=threads)
+                    stack.callback(converter.close)
+            known = {"ctranslate2": (CTranslate2, model, folder, threads), "transformers": (Transformers, model, folder)}
+            programs = {"ours": (Ours, model, folder, capture)} | {name: known[name] for name in against}
+            with workers(threads, **programs) as asked:
+                contest(asked, model, lengths, beams, rounds, ratios)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=rivals.MODELS, default=rivals.MODELS)
+    parser.add_argument("--against", nargs="+", choices=RIVALS, default=RIVALS)
+    parser.add_argument("--lengths", nargs="+", type=int, choices=LENGTHS, default=LENGTHS)
+    parser.add_argument("--beams", nargs="+", type=int, default=BEAMS)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--threads", type=int, default=int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1)))
+    parser.add_argument("--capture", choices=("trace", "examine", "nothing"), default="trace")
+    given = parser.parse_args()
+    print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, {given.threads} threads each, {given.rounds} rounds")
+    ratios = Ratios()
+    run(given.only, given.against, given.lengths, given.beams, given.rounds, given.threads, ratios, given.capture)
+    ratios.save()
+
+
+if __name__ == "__main__":
+    main()
