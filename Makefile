@@ -18,6 +18,8 @@ CHROMIUM := /usr/bin/chromium
 # One small model gains nothing from many threads, and on a big machine it even gets slower.
 CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 THREADS ?= $(shell [ $(CORES) -gt 4 ] && echo 4 || echo $(CORES))
+# Tests run in so many processes, each of which takes a gigabyte.
+WORKERS ?= $(THREADS)
 
 export GRADIO_ANALYTICS_ENABLED := False
 export HF_HUB_DISABLE_TELEMETRY := 1
@@ -29,7 +31,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
-	@echo "  Variables: PORT=$(PORT)  PYTHON=$(PYTHON)  THREADS=$(THREADS)  PIP_ARGS=...  PYTEST_ARGS=..."
+	@echo "  Variables: PORT=$(PORT)  PYTHON=$(PYTHON)  THREADS=$(THREADS)  WORKERS=$(WORKERS)  PIP_ARGS=...  PYTEST_ARGS=..."
 
 venv: $(DEV)  ## build .venv with everything that the app, the training and the tests need
 
@@ -38,7 +40,7 @@ run: $(RUNTIME)  ## start the page on port 7860 (PORT=8000 make run: another one
 
 # Tests use tiny models, which are quickest on one thread.
 test: lint check-browser  ## run ruff and all tests (browser tests only where Chromium is installed)
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 lint: $(DEV)  ## run ruff
 	@$(BIN)/ruff check .

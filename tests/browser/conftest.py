@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 import app
 from model import load_translator
@@ -81,10 +81,36 @@ class Ignored(list):
 Open = Callable[..., Page]
 
 
+@pytest.fixture(scope="session")
+def shelves(browser: Browser) -> Iterator[dict[tuple, BrowserContext]]:
+    """Contexts that are kept from test to test, by what they were made with: a page is there in a third of the time once its scripts lie
+    in a context's cache."""
+    kept: dict[tuple, BrowserContext] = {}
+    yield kept
+    for context in kept.values():
+        context.close()
+
+
 @pytest.fixture
-def open_page(browser: Browser, site: str) -> Iterator[Open]:
-    """open_page(size, theme, lang) -> a page with its first picture drawn. Complaints of all pages are checked at the end."""
-    contexts, guards = [], []
+def open_page(browser: Browser, site: str, shelves: dict[tuple, BrowserContext]) -> Iterator[Open]:
+    """open_page(size, theme, lang) -> a page with its first picture drawn. Complaints of all pages are checked at the end.
+
+    tour, fresh: a visitor who was never here, with a context of their own; so has every second page that a test opens beside its first."""
+    own: list[BrowserContext] = []
+    pages: list[Page] = []
+    guards: list[Guard] = []
+
+    def context_for(size: tuple[int, int], theme: str, locale: str, fresh: bool) -> BrowserContext:
+        kept = shelves.get((size, theme, locale))
+        if kept is not None and not kept.pages and not fresh:
+            return kept
+        context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=theme, locale=locale)
+        context.set_default_timeout(60_000)  # a busy machine is no failure
+        if fresh or kept is not None:
+            own.append(context)
+        else:
+            shelves[size, theme, locale] = context
+        return context
 
     def open_it(
         size: tuple[int, int] = WIDE,
@@ -95,13 +121,12 @@ def open_page(browser: Browser, site: str) -> Iterator[Open]:
         picture: bool = True,
         search: str = "",
         tour: bool = False,
+        fresh: bool = False,
     ) -> Page:
-        context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=theme, locale=locale)
+        page = context_for(size, theme, locale, tour or fresh).new_page()
+        pages.append(page)
         if not tour:  # who has seen it is not offered it again
-            context.add_init_script("localStorage.setItem('attention-atlas-tour', '1')")
-        context.set_default_timeout(60_000)  # a busy machine is no failure
-        contexts.append(context)
-        page = context.new_page()
+            page.add_init_script("localStorage.setItem('attention-atlas-tour', '1')")
         base = url or site
         guards.append(Guard(page, base))
         page.goto(f"{base}/?{f'lang={lang}' if lang else ''}{search}")
@@ -110,7 +135,9 @@ def open_page(browser: Browser, site: str) -> Iterator[Open]:
 
     open_it.guards = guards
     yield open_it
-    for context in contexts:
+    for page in pages:
+        page.close()
+    for context in own:
         context.close()
     assert [line for guard in guards for line in guard.complaints] == []
 

@@ -210,7 +210,7 @@ def test_a_model_that_there_is_not_leaves_the_rest(models_site: str, open_page: 
 
 
 def test_copy_link(open_page: Open) -> None:
-    page = open_page()
+    page = open_page(fresh=True)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.evaluate("history.replaceState(null, '', location.href + '&__sign=secret&utm=1')")
     pick(page, "layers", "0")
@@ -232,7 +232,7 @@ def test_a_link_can_be_copied_by_hand_where_the_clipboard_is_denied(open_page: O
 
 
 def test_a_text_too_long_for_an_address_is_left_out_of_it(open_page: Open) -> None:
-    page = open_page()
+    page = open_page(fresh=True)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.locator("#sentence textarea").fill("字" * 900)
     page.get_by_role("button", name="Copy link").click()
