@@ -1,4 +1,4 @@
-"""`python -m model.training download | prepare | train | evaluate | export`: from public sentence pairs to a trained translator."""
+"""The commands of `python -m model.training`: from public sentence pairs to a trained translator, each a function of its options."""
 
 from __future__ import annotations
 
@@ -18,8 +18,16 @@ from model.tokenizer import TOKENIZER_FILE
 from model.training import alignment, corpus, evaluation, export, tatoeba
 from model.training.batches import DataError, EpochBuilder, Sampling
 from model.training.fetch import DownloadError
-from model.training.initial import RUN_FILE, initial_weights
-from model.training.loop import STATE_FILE, Trainer, TrainingDivergedError, TrainingSettings, start_processes
+from model.training.initial import LOG_FILE, RUN_FILE, initial_weights
+from model.training.learned import count_texts, read_log, write_table
+from model.training.loop import (
+    STATE_FILE,
+    Trainer,
+    TrainingDivergedError,
+    TrainingSettings,
+    average_snapshots,
+    start_processes,
+)
 from model.training.options import MODEL_OPTIONS, parser, recipe
 from model.training.vocabulary import train_vocabulary
 from model.translator import Translator
@@ -153,6 +161,8 @@ def export_run(options: argparse.Namespace) -> None:
         _check_scoring(options)
         facts = export.read_facts(options.run_folder, RUN_FILE)
         prepared = export.read_facts(options.data, export.PREPARED_FILE)
+        if facts["settings"].get("positions") == "learned":
+            raise ValueError("the app's models compute their positions: the table of a run that learned them is kept by `positions`")
     with export.replacing(options.out) as new:
         with plain_errors():
             translator = export.build(options.run_folder, options.data, new, options.average, recipe(facts, prepared))
@@ -162,6 +172,17 @@ def export_run(options: argparse.Namespace) -> None:
         export.record_example(new)
         export.write_card(new)
     print(json.dumps(measured["scores"], indent=2))
+
+
+def positions(options: argparse.Namespace) -> None:
+    """Keeps the table of a run whose positions were learned."""
+    with plain_errors():
+        facts = export.read_facts(options.run_folder, RUN_FILE)
+        state, _ = average_snapshots(options.run_folder, options.average)
+        vocabulary = spm.SentencePieceProcessor(model_file=str(options.data / TOKENIZER_FILE))
+        texts = count_texts(vocabulary, corpus.read_prepared(options.data / "train.tsv"), facts["config"]["max_len"])
+        table = write_table(state, facts, read_log(options.run_folder / LOG_FILE), texts, options.out)
+    print(f"{len(table.rows)} rows of {table.d_model}, {len(table.trained)} of them trained; validation loss {table.valid_loss}")
 
 
 def _check_scoring(options: argparse.Namespace) -> None:
@@ -197,7 +218,7 @@ def _changes(old: dict[str, dict], new: dict[str, dict]) -> list[str]:
     ]
 
 
-COMMANDS = {"download": download, "prepare": prepare, "train": train, "evaluate": evaluate, "export": export_run}
+COMMANDS = {"download": download, "prepare": prepare, "train": train, "evaluate": evaluate, "export": export_run, "positions": positions}
 
 
 def main() -> None:

@@ -27,6 +27,7 @@ from model.training.batches import Batch, DataError, EpochBuilder, bucket, colla
 from model.training.corpus import Pair
 from model.training.dropout import use_byte_dropout
 from model.training.initial import LOG_FILE, vocabulary_fingerprint
+from model.training.learned import LearnedPositions
 from model.training.loss import learning_rate, projected_loss
 from model.training.settings import TrainingSettings, autocast_dtype, build_optimizers
 from model.transformer import Transformer
@@ -72,7 +73,7 @@ class Trainer:
         self.dtype = autocast_dtype(settings.precision, self.device)
         self.rank, self.world = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
         torch.manual_seed(settings.seed)
-        self.model = Transformer(config).to(self.device)
+        self.model = (LearnedPositions if settings.positions == "learned" else Transformer)(config).to(self.device)
         if self.device.type == "cpu":
             use_byte_dropout(self.model)
         # Dropout differs between processes, the initial weights do not.

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 
+from model.analysis.learned_positions import LEARNED_FILE
 from model.catalogue import EMBEDDED
 from model.training import tatoeba
 from model.training.loop import TrainingSettings
@@ -45,6 +46,12 @@ def parser() -> argparse.ArgumentParser:
     step.add_argument("--out", type=Path, default=EMBEDDED.folder, help="replaced as a whole once everything is there")
     step.add_argument("--average", type=_positive, default=5, help="snapshots to average")
     _scoring(step)
+
+    step = commands.add_parser("positions", help="keep the table of a run with --positions learned, for the tab Positions")
+    step.add_argument("--run-folder", type=Path, required=True)
+    step.add_argument("--data", type=Path, default=Path("runs/data"))
+    step.add_argument("--out", type=Path, default=LEARNED_FILE)
+    step.add_argument("--average", type=_positive, default=5, help="snapshots to average")
     return root
 
 

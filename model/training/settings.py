@@ -12,6 +12,7 @@ from model.transformer import Transformer
 PRECISIONS = ("auto", "fp32", "bf16")
 OPTIMIZERS = ("adam", "muon")
 DECAYS = ("root", "none")
+POSITIONS = ("sinusoidal", "learned")
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class TrainingSettings:
     precision: str = "auto"
     optimizer: str = "adam"
     muon_rate: float = 4e-3  # peak rate of the matrices with optimizer="muon"; `peak_rate` is that of all else
+    positions: str = "sinusoidal"  # "learned": a table is trained, to be shown beside the sines
 
     def __post_init__(self) -> None:
         for name in ("batch_tokens", "warmup_steps", "snapshot_every", "keep_snapshots"):
@@ -47,7 +49,8 @@ class TrainingSettings:
             raise ValueError(f"smoothing must lie in [0, 1), not {self.smoothing}")
         if not 0 < self.clip_norm:
             raise ValueError(f"clip_norm must be above 0, not {self.clip_norm}")
-        for name, allowed in (("precision", PRECISIONS), ("optimizer", OPTIMIZERS), ("decay", DECAYS)):
+        words = (("precision", PRECISIONS), ("optimizer", OPTIMIZERS), ("decay", DECAYS), ("positions", POSITIONS))
+        for name, allowed in words:
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be {', '.join(allowed[:-1])} or {allowed[-1]}, not {getattr(self, name)!r}")
 
