@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -345,9 +346,13 @@ class Translator:
             self._check(name, getattr(translation, name), stack)
 
     def _check(self, name: str, ids: Sequence[int], stack: StackSizes) -> None:
-        if not 1 <= len(ids) <= self.config.max_len:
-            raise InvalidSettingError(name, f"{len(ids)} tokens", f"1 to {self.config.max_len} tokens, as this model has positions")
-        if not all(0 <= i < stack.vocab_size for i in ids):
+        try:
+            whole = [operator.index(i) for i in ids]
+        except TypeError:
+            raise InvalidSettingError(name, ids, "a sequence of token ids") from None
+        if not 1 <= len(whole) <= self.config.max_len:
+            raise InvalidSettingError(name, f"{len(whole)} tokens", f"1 to {self.config.max_len} tokens, as this model has positions")
+        if not all(0 <= i < stack.vocab_size for i in whole):
             raise InvalidSettingError(name, "an id beyond the vocabulary", "a translation that this model made")
 
 

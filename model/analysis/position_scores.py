@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from model.analysis.position_sentence import side_ids
+from model.analysis.walkthrough import check_index
 from model.errors import InvalidSettingError
 from model.layers import DecoderLayer, EncoderLayer
 from model.masks import causal_mask
@@ -74,12 +75,7 @@ def position_scores(translator: Translator, translation: Translation, kind: str,
     Raises InvalidSettingError for a kind without positions of its own (cross-attention), or for a layer or head that there is not.
     """
     model = translator.model
-    if kind not in KINDS:
-        raise InvalidSettingError("kind", kind, ", ".join(KINDS))
-    stack = model.config.encoder if kind == "encoder_self" else model.config.decoder
-    for name, value, count in (("layer", layer, stack.num_layers), ("head", head, stack.num_heads)):
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < count:
-            raise InvalidSettingError(name, value, f"a whole number from 0 to {count - 1}")
+    _check_place(model, kind, layer, head)
     with torch.inference_mode():
         causal = kind == "decoder_self" and model.causal
         table, ids = _read(model, translation, kind)
@@ -96,8 +92,11 @@ def clearest_head(
 ) -> tuple[int, int]:
     """Layer and head of the self-attention map that positions alone come closest to: that shares most of its weight with theirs, above what
     it shares with an even spread. maps: those of this kind, [L, H, T, T]; layer: look at this one only.
+
+    Raises InvalidSettingError for a kind without positions of its own, or for a layer that there is not.
     """
     model = translator.model
+    _check_place(model, kind, 0 if layer is None else layer)
     best, found = -math.inf, (layer or 0, 0)
     with torch.inference_mode():
         table, ids = _read(model, translation, kind)
@@ -113,6 +112,14 @@ def clearest_head(
                 if clearness > best:
                     best, found = clearness, (i, head)
     return found
+
+
+def _check_place(model: Transformer, kind: str, layer: int, head: int = 0) -> None:
+    if kind not in KINDS:
+        raise InvalidSettingError("kind", kind, ", ".join(KINDS))
+    stack = model.config.encoder if kind == "encoder_self" else model.config.decoder
+    check_index("layer", layer, stack.num_layers)
+    check_index("head", head, stack.num_heads)
 
 
 def overlap(first: np.ndarray, second: np.ndarray) -> float:

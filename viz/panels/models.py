@@ -105,7 +105,8 @@ def load(runs: RunCache, store: object) -> dict[str, Any]:
     wanted = as_mapping(as_mapping(store).get("wanted"))
     asked = wanted.get("name")
     name = asked_name(asked)
-    answer = {"asked": asked if isinstance(asked, str) else None, "name": str(name)[:MAX_SOURCE], "done": 0, "total": 0, "at": time.time()}
+    known_as = name[:MAX_SOURCE] if isinstance(name, str) else ""
+    answer = {"asked": asked if isinstance(asked, str) else None, "name": known_as, "done": 0, "total": 0, "at": time.time()}
     try:
         if name == EMBEDDED.name:
             return {**answer, "stage": "ready", "info": model_info(runs.translator)}
