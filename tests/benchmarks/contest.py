@@ -14,13 +14,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 
+from model.results import Translation
 from tests.benchmarks import rivals
 
+if TYPE_CHECKING:
+    from transformers.utils import ModelOutput
+
 SETTLE = 0.25  # s: KMP_BLOCKTIME is 0.2 s
+ENOUGH = 0.15  # s: shorter work is done several times in a round
 KINDS = ("encoder_self_attention", "decoder_self_attention", "cross_attention")
 
 
@@ -37,7 +42,6 @@ class Job:
 class Program(Protocol):
     def run(self, job: Job) -> tuple[int, ...]:
         """The ids that were written, without the start."""
-        ...
 
 
 class Ours:
@@ -47,10 +51,10 @@ class Ours:
         self.translator = rivals.our_translator(model, folder)
         self.capture = capture
 
-    def run(self, job: Job) -> tuple[int, ...]:
+    def run(self, job: Job, capture: str | None = None) -> tuple[int, ...]:
         found = self._translate(job)
-        if self.capture != "nothing":
-            getattr(self.translator, self.capture)(found)
+        if (capture := capture or self.capture) != "nothing":
+            getattr(self.translator, capture)(found)
         return found.tgt_ids
 
     def src_ids(self, text: str) -> tuple[int, ...]:
@@ -61,16 +65,38 @@ class Ours:
         trace = self.translator.trace(self._translate(job))
         return [torch.tensor(getattr(trace, kind)) for kind in KINDS]
 
-    def _translate(self, job: Job):
+    def bytes_a_step(self) -> int:
+        """What a step of decoding has to read of the weights: the decoder's and the output's. Of cross-attention, keys and values are
+        computed once; of the embedding, a row a token is read."""
+        model = self.translator.model
+        parameters = [*model.decoder.parameters(), *model.decoder_norm.parameters(), model.output_bias]
+        parameters.append(model.tgt_embedding.tokens.weight if model.output_weight is None else model.output_weight)
+        size = sum(each.numel() * each.element_size() for each in parameters if each is not None)
+        once = [each for layer in model.decoder for each in (layer.cross_attn.k_proj, layer.cross_attn.v_proj)]
+        return size - sum(each.numel() * each.element_size() for module in once for each in module.parameters())
+
+    def read(self, size: int) -> float:
+        """Seconds to read `size` bytes of memory: as many as the weights, so that they lie as near (a small model's stay in the processor's
+        cache), and for as long as a measurement of the model takes, so that a busy machine slows both."""
+        if self._buffer.numel() != size // 4:
+            self._buffer = torch.ones(size // 4)
+        count, start = 0, time.perf_counter()
+        while (passed := time.perf_counter() - start) < ENOUGH:
+            self._buffer.sum()
+            count += 1
+        return passed / count
+
+    _buffer = torch.empty(0)
+
+    def _translate(self, job: Job) -> Translation:
         return self.translator.translate(job.text, self.translator.targets[0], job.beam_size, max_new_tokens=job.new_tokens)
 
 
 class Transformers:
     """`generate`, with the attentions that it returns (one tensor for each layer and step, of all beams) left as they are."""
 
-    def __init__(self, model: str, folder: Path, attentions: bool = True) -> None:
+    def __init__(self, model: str, folder: Path) -> None:
         self.model = rivals.transformers_model(model, folder)
-        self.attentions = attentions
 
     def run(self, job: Job) -> tuple[int, ...]:
         return tuple(self._generate(job).sequences[0, 1:].tolist())
@@ -84,7 +110,7 @@ class Transformers:
             own[row, :, :, : row + 1] = torch.stack(step)[:, 0, :, 0]
         return [torch.stack(out.encoder_attentions)[:, 0], own.permute(1, 2, 0, 3), cross.permute(1, 2, 0, 3)]
 
-    def _generate(self, job: Job):
+    def _generate(self, job: Job, attentions: bool = True) -> ModelOutput:
         src_ids = torch.tensor([job.src_ids])
         with torch.inference_mode():
             return self.model.generate(
@@ -94,9 +120,23 @@ class Transformers:
                 do_sample=False,
                 min_new_tokens=job.new_tokens,
                 max_new_tokens=job.new_tokens,
-                output_attentions=self.attentions,
+                output_attentions=attentions,
                 return_dict_in_generate=True,
             )
+
+
+class TransformersInTwoPasses(Transformers):
+    """As ours does it: `generate` with the fused attention, and one pass over what it wrote with the eager one, for the maps."""
+
+    def run(self, job: Job) -> tuple[int, ...]:
+        self.model.set_attn_implementation("sdpa")
+        written = self._generate(job, attentions=False).sequences
+        self.model.set_attn_implementation("eager")
+        with torch.inference_mode():
+            out = self.model(torch.tensor([job.src_ids]), decoder_input_ids=written[:, :-1], output_attentions=True, use_cache=False)
+        if len(out.cross_attentions) != self.model.config.decoder_layers:
+            raise RuntimeError("the second pass returned no attentions")
+        return tuple(written[0, 1:].tolist())
 
 
 class CTranslate2:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ def spread(values: Sequence[float], digits: int = 0) -> str:
 
 
 def line(name: str, *cells: str) -> None:
-    print(f"{name:44}" + "".join(f"{cell:>26}" for cell in cells), flush=True)
+    print(f"{name:44}" + "".join(f"  {cell:>24}" for cell in cells).rstrip(), flush=True)
 
 
 def paired(values: Sequence[float], references: Sequence[float]) -> list[float]:
@@ -41,4 +42,6 @@ class Ratios:
         if not isinstance(kept, list):
             raise ValueError(f"{self.path} does not hold a list")
         merged = [entry for entry in kept if entry["name"] not in self.found] + list(self.found.values())
-        self.path.write_text(json.dumps(merged, indent=1) + "\n", encoding="utf-8")
+        unfinished = self.path.with_name(self.path.name + ".part")
+        unfinished.write_text(json.dumps(merged, indent=1) + "\n", encoding="utf-8")
+        os.replace(unfinished, self.path)

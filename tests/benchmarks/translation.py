@@ -18,16 +18,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.benchmarks import rivals
-from tests.benchmarks.contest import KINDS, CTranslate2, Job, Ours, Transformers, Worker, workers
+from tests.benchmarks.contest import ENOUGH, KINDS, CTranslate2, Job, Ours, Transformers, TransformersInTwoPasses, Worker, workers
 from tests.benchmarks.table import Ratios, line, paired, spread
 
 LENGTHS, BEAMS = (10, 30, 100), (1, 4)
-RIVALS = ("ctranslate2", "transformers")
 AGAINST = {
     "ctranslate2": "CTranslate2 float32, plain translation without maps, same weights, ids, threads",
     "transformers": "transformers generate, eager, output_attentions, same weights, ids, threads",
+    "transformers_in_two_passes": "transformers generate, sdpa, and one eager pass for the maps, same weights, ids, threads",
 }
-ENOUGH = 0.15  # s: shorter work is done several times in a round
 TOLERANCE = 1e-4  # between maps
 # Beside the embedded model's tokens: real sentences, that its translations are real too.
 TEXTS = {
@@ -40,8 +39,8 @@ TEXTS = {
 WORDS = "the red apple children will find this house my sister loves an old boat and your friend saw a bird today nobody knows it".split()
 
 
-def job(ours: Worker, model: str, length: int, beam_size: int) -> Job:
-    """About `length` tokens to read, and as many to write."""
+def job(ours: Worker, model: str, length: int, beam_size: int, new_tokens: int | None = None) -> Job:
+    """About `length` tokens to read, and as many to write, if not told otherwise."""
     if model == rivals.EMBEDDED:
         text = TEXTS[length]
     else:  # random weights: any words
@@ -52,10 +51,10 @@ def job(ours: Worker, model: str, length: int, beam_size: int) -> Job:
                     break
                 text += f" {word}"
     src_ids = ours.call("src_ids", text)
-    return Job(text, src_ids, beam_size, length)
+    return Job(text, src_ids, beam_size, new_tokens or length)
 
 
-def check(programs: dict[str, Worker], work: Job, model: str) -> str:
+def check(programs: dict[str, Worker], work: Job) -> str:
     """What all of them write for this job, compared with what ours writes: a word for the table. Raises RuntimeError for a wrong length."""
     written = {name: program.call("run", work) for name, program in programs.items()}
     for name, ids in written.items():
@@ -88,7 +87,7 @@ def contest(programs: dict[str, Worker], model: str, lengths: Sequence[int], bea
     for length in lengths:
         for beam_size in beams:
             work = job(programs["ours"], model, length, beam_size)
-            said = check(programs, work, model)
+            said = check(programs, work)
             first = {name: program.timed("run", work)[0] for name, program in programs.items()}
             times = {name: max(1, math.ceil(ENOUGH / seconds)) for name, seconds in first.items()}
             found: dict[str, list[float]] = defaultdict(list)
@@ -125,7 +124,11 @@ def run(models: Sequence[str], against: Sequence[str], lengths: Sequence[int], b
                 with ExitStack() as stack:
                     converter = Worker(CTranslate2, model, folder, threads, threads=threads)
                     stack.callback(converter.close)
-            known = {"ctranslate2": (CTranslate2, model, folder, threads), "transformers": (Transformers, model, folder)}
+            known = {
+                "ctranslate2": (CTranslate2, model, folder, threads),
+                "transformers": (Transformers, model, folder),
+                "transformers_in_two_passes": (TransformersInTwoPasses, model, folder),
+            }
             programs = {"ours": (Ours, model, folder, capture)} | {name: known[name] for name in against}
             with workers(threads, **programs) as asked:
                 contest(asked, model, lengths, beams, rounds, ratios)
@@ -134,7 +137,7 @@ def run(models: Sequence[str], against: Sequence[str], lengths: Sequence[int], b
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=rivals.MODELS, default=rivals.MODELS)
-    parser.add_argument("--against", nargs="+", choices=RIVALS, default=RIVALS)
+    parser.add_argument("--against", nargs="+", choices=tuple(AGAINST), default=("ctranslate2", "transformers"))
     parser.add_argument("--lengths", nargs="+", type=int, choices=LENGTHS, default=LENGTHS)
     parser.add_argument("--beams", nargs="+", type=int, default=BEAMS)
     parser.add_argument("--rounds", type=int, default=7)
