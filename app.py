@@ -11,6 +11,10 @@ os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "1")
 os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", str(10**12))
 # Before torch is imported: threads that spin while they wait take the cores from everything else on a small machine.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+if __name__ == "__main__":
+    from viz import startup
+
+    startup.prepare()
 if os.environ.get("SPACES_ZERO_GPU"):
     import spaces  # noqa: F401  # a Space with a GPU to lend wants it before torch
 
@@ -29,6 +33,7 @@ from model.translator import Translator
 from viz import limits, page
 from viz.panels import api, heads, machine, positions, share, steps, translate
 from viz.runs import MAX_CACHE_BYTES, Request, Run, RunCache
+from viz.serve import serve
 from viz.text import say
 
 EXAMPLE = Path(model.__file__).parent / "weights" / "example.npz"
@@ -92,10 +97,7 @@ def main() -> None:
         pool = ModelPool(load_offered)
     except AtlasError as error:  # ATLAS_MODEL_MEMORY is no size
         raise SystemExit(str(error)) from None
-    try:
-        build_app(translator, recorded_run(), problem, pool=pool).launch(**options)
-    except OSError:  # Gradio's own advice names a variable that this program doesn't read
-        raise SystemExit(f"Port {options['server_port']} is taken or not allowed here: set PORT to another one.") from None
+    serve(build_app(translator, recorded_run(), problem, pool=pool), options)
 
 
 if __name__ == "__main__":
