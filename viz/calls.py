@@ -50,9 +50,9 @@ def read_json(body: bytes) -> Any:
     """What the body says, halves of surrogate pairs replaced by U+FFFD. Raises Refusal for what is no JSON, too large or too deep, and for
     files: no event takes any, and Gradio would fetch what they name."""
     try:
-        text = json.dumps(json.loads(body, parse_constant=_no_constant), ensure_ascii=False)
-        value = json.loads(_HALVES.sub("\ufffd", text))
-    except (ValueError, RecursionError):  # also of a number with thousands of digits
+        found = json.loads(body, parse_int=_number, parse_constant=_no_constant)
+        value = json.loads(_HALVES.sub("\ufffd", json.dumps(found, ensure_ascii=False, allow_nan=False)))
+    except (ValueError, RecursionError):  # also of a number too large to be one
         raise Refusal(400, "The body is not valid JSON.") from None
     waiting, nodes = [(value, 1)], 0
     while waiting:
@@ -67,6 +67,11 @@ def read_json(body: bytes) -> Any:
         elif isinstance(each, list):
             waiting += [(inner, depth + 1) for inner in each]
     return value
+
+
+def _number(digits: str) -> int | float:
+    """A whole number; one of more than 18 digits as JavaScript has it, since no answer can hold those."""
+    return int(digits) if len(digits) <= 18 else float(digits)
 
 
 def _no_constant(name: str) -> None:

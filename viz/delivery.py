@@ -1,7 +1,8 @@
 """How plotly.js gets to the browser: the installed package's own file, early, once, compressed once, kept by the browser.
 
 Gradio itself would serve it (`gr.set_static_paths`), but name it only after its own bundle has started, compress its 4.6 MB anew for
-every visitor, and have every page ask whether it has changed. The middleware below does those three better; without it, all still works.
+every visitor, have every page ask whether it has changed, and tell everybody where it lies on this machine. The middleware below
+does none of that.
 """
 
 from __future__ import annotations
@@ -10,19 +11,16 @@ import gzip
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from urllib.parse import quote
 
-import gradio as gr
 import plotly
 
 PLOTLY_SCRIPT = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
-_PATH = f"/gradio_api/file={PLOTLY_SCRIPT.as_posix()}"
+_PATH = "/assets/plotly.min.js"
 
 
 def plotly_script_url() -> str:
     """Address of plotly.min.js, relative to the page, so that it also holds behind a proxy that adds a path; its version is part of it."""
-    gr.set_static_paths([PLOTLY_SCRIPT])
-    return quote(_PATH[1:], safe="/:=") + f"?v={plotly.__version__}"
+    return f"{_PATH[1:]}?v={plotly.__version__}"
 
 
 @lru_cache(maxsize=1)
@@ -42,8 +40,8 @@ class PlotlyDelivery:
     async def __call__(self, scope: dict, receive: Callable, send: Callable) -> None:
         if scope["type"] != "http" or scope["method"] != "GET":
             await self.app(scope, receive, send)
-        elif scope["path"].endswith(_PATH) and _accepts_gzip(scope):
-            await self._send_script(send)
+        elif scope["path"].endswith(_PATH):
+            await self._send_script(send, _accepts_gzip(scope))
         elif scope["path"] == "/":
             await self.app(scope, receive, self._with_link(send))
         else:
@@ -57,11 +55,11 @@ class PlotlyDelivery:
 
         return send_with_link
 
-    async def _send_script(self, send: Callable) -> None:
-        body = _compressed()
+    async def _send_script(self, send: Callable, compressed: bool) -> None:
+        body = _compressed() if compressed else PLOTLY_SCRIPT.read_bytes()
         headers = [
             (b"content-type", b"text/javascript; charset=utf-8"),
-            (b"content-encoding", b"gzip"),
+            *([(b"content-encoding", b"gzip")] if compressed else []),
             (b"content-length", str(len(body)).encode()),
             (b"cache-control", b"public, max-age=31536000, immutable"),
             (b"vary", b"accept-encoding"),
