@@ -4,7 +4,7 @@ PYTHON ?= python3
 # handed to pip as it is, e.g. to add a package index
 PIP_ARGS ?=
 PORT ?= 7860
-# handed to the benchmark as it is, e.g. BENCH_ARGS="--repeats 3 --only page"
+# handed to `make bench-views` as it is, e.g. BENCH_ARGS="--repeats 3 --only page"
 BENCH_ARGS ?=
 # handed to pytest as it is, e.g. PYTEST_ARGS="tests/model -k masks"
 PYTEST_ARGS ?=
@@ -27,7 +27,7 @@ export TOKENIZERS_PARALLELISM := false
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test lint check-browser bench-views clean distclean
+.PHONY: help venv run test lint check-browser bench bench-views clean distclean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -49,6 +49,10 @@ lint: $(DEV)  ## run ruff
 check-browser:
 	@if [ "$${ATLAS_REQUIRE_BROWSER:-}" = 1 ] && [ ! -x $(CHROMIUM) ]; then \
 		echo "ATLAS_REQUIRE_BROWSER=1 is set, but there is no $(CHROMIUM): install Debian's package chromium." >&2; exit 1; fi
+
+# QUICK=1 make bench: under 8 minutes, fewer rounds of the same
+bench: $(DEV)  ## time everything beside CTranslate2, transformers and BertViz (half an hour; QUICK=1: minutes)
+	@OMP_NUM_THREADS=$(THREADS) $(BIN)/python -m tests.benchmarks $(if $(filter-out 0,$(QUICK)),--quick)
 
 bench-views: $(DEV)  ## time the linked views in Chromium, beside BertViz's pages of the same maps (minutes)
 	@$(BIN)/python -m tests.benchmarks.bertviz_pages || echo "BertViz could not be installed; the rest is measured." >&2

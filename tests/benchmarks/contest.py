@@ -47,8 +47,8 @@ class Program(Protocol):
 class Ours:
     """capture: "trace" (all maps), "examine" (all maps, norms and runner-ups: what the page asks for) or "nothing"."""
 
-    def __init__(self, model: str, folder: Path, capture: str = "trace") -> None:
-        self.translator = rivals.our_translator(model, folder)
+    def __init__(self, model: str, folder: Path, capture: str = "trace", device: str = "cpu") -> None:
+        self.translator = rivals.our_translator(model, folder, device)
         self.capture = capture
 
     def run(self, job: Job, capture: str | None = None) -> tuple[int, ...]:
@@ -95,23 +95,23 @@ class Ours:
 class Transformers:
     """`generate`, with the attentions that it returns (one tensor for each layer and step, of all beams) left as they are."""
 
-    def __init__(self, model: str, folder: Path) -> None:
-        self.model = rivals.transformers_model(model, folder)
+    def __init__(self, model: str, folder: Path, device: str = "cpu") -> None:
+        self.model = rivals.transformers_model(model, folder).to(device)
 
     def run(self, job: Job) -> tuple[int, ...]:
         return tuple(self._generate(job).sequences[0, 1:].tolist())
 
     def maps(self, job: Job) -> list[torch.Tensor]:
-        """The same as of ours, for a beam of one: the rows of all steps, put together."""
+        """The same as of ours, for a beam of one, on the CPU: the rows of all steps, put together."""
         out = self._generate(job)
         cross = torch.stack([torch.stack(step)[:, 0] for step in out.cross_attentions])[:, :, :, 0]  # [step, layer, head, source]
-        own = torch.zeros(*cross.shape[:3], len(out.decoder_attentions))
+        own = cross.new_zeros(*cross.shape[:3], len(out.decoder_attentions))
         for row, step in enumerate(out.decoder_attentions):
             own[row, :, :, : row + 1] = torch.stack(step)[:, 0, :, 0]
-        return [torch.stack(out.encoder_attentions)[:, 0], own.permute(1, 2, 0, 3), cross.permute(1, 2, 0, 3)]
+        return [maps.cpu() for maps in (torch.stack(out.encoder_attentions)[:, 0], own.permute(1, 2, 0, 3), cross.permute(1, 2, 0, 3))]
 
     def _generate(self, job: Job, attentions: bool = True) -> ModelOutput:
-        src_ids = torch.tensor([job.src_ids])
+        src_ids = torch.tensor([job.src_ids], device=self.model.device)
         with torch.inference_mode():
             return self.model.generate(
                 input_ids=src_ids,
@@ -133,7 +133,8 @@ class TransformersInTwoPasses(Transformers):
         written = self._generate(job, attentions=False).sequences
         self.model.set_attn_implementation("eager")
         with torch.inference_mode():
-            out = self.model(torch.tensor([job.src_ids]), decoder_input_ids=written[:, :-1], output_attentions=True, use_cache=False)
+            src_ids = torch.tensor([job.src_ids], device=self.model.device)
+            out = self.model(src_ids, decoder_input_ids=written[:, :-1], output_attentions=True, use_cache=False)
         if len(out.cross_attentions) != self.model.config.decoder_layers:
             raise RuntimeError("the second pass returned no attentions")
         return tuple(written[0, 1:].tolist())
@@ -142,8 +143,8 @@ class TransformersInTwoPasses(Transformers):
 class CTranslate2:
     """Plain translation, without any maps."""
 
-    def __init__(self, model: str, folder: Path, threads: int) -> None:
-        self.translator = rivals.ctranslate2_model(model, folder, folder / f"ctranslate2-{model}", threads)
+    def __init__(self, model: str, folder: Path, threads: int, device: str = "cpu") -> None:
+        self.translator = rivals.ctranslate2_model(model, folder, folder / f"ctranslate2-{model}", threads, device)
 
     def run(self, job: Job) -> tuple[int, ...]:
         (result,) = self.translator.translate_batch(

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from tests.benchmarks import rivals
 from tests.benchmarks.contest import ENOUGH, Job, Ours, Worker
 from tests.benchmarks.table import Ratios, line, paired, spread
-from tests.benchmarks.translation import LENGTHS, job
+from tests.benchmarks.translation import LENGTHS, default_threads, job
 
 SHORT, MIDDLE, LONG = LENGTHS
 FEW, MANY = 10, 40  # tokens written: what is between them is steps of decoding, and nothing else
@@ -119,7 +119,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=rivals.MODELS, default=rivals.MODELS)
     parser.add_argument("--lengths", nargs="+", type=int, choices=LENGTHS, default=LENGTHS)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1)))
+    parser.add_argument("--threads", type=int, default=default_threads())
     given = parser.parse_args()
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, {given.threads} threads, {given.rounds} rounds")
     ratios = Ratios()

@@ -175,7 +175,7 @@ def _as_m2m100(translator: Translator) -> PreTrainedModel:
 # --- CTranslate2 ---
 
 
-def ctranslate2_model(model: str, folder: Path, into: Path, threads: int) -> ctranslate2.Translator:
+def ctranslate2_model(model: str, folder: Path, into: Path, threads: int, device: str = "cpu") -> ctranslate2.Translator:
     """Its translator with float32 weights, converted by its own converter into the folder `into` the first time."""
     ct2 = import_ctranslate2()
     if not (into / "model.bin").exists():
@@ -201,7 +201,7 @@ def ctranslate2_model(model: str, folder: Path, into: Path, threads: int) -> ctr
             spec.optimize()
             into.mkdir(parents=True, exist_ok=True)
             spec.save(str(into))
-    return ct2.Translator(str(into), device="cpu", compute_type="float32", inter_threads=1, intra_threads=threads)
+    return ct2.Translator(str(into), device=device, compute_type="float32", inter_threads=1, intra_threads=threads)
 
 
 def unknown_id(model: str) -> int:

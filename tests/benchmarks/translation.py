@@ -1,8 +1,9 @@
 """A translation with all its attention maps, beside transformers (with its attentions) and CTranslate2 (which gives none).
 
 `python -m tests.benchmarks.translation [--only embedded base] [--against ctranslate2 transformers] [--lengths 10 30] [--beams 1 4]
-[--rounds 5] [--threads 1] [--capture trace]`. All programs have the same weights in float32, read the same ids, write as many tokens and
-have as many threads; they take turns in every round, and each round gives a ratio. Before anything is timed, what they write is compared.
+[--rounds 5] [--threads 1] [--capture trace] [--device cpu]`. All programs have the same weights in float32, read the same ids, write as
+many tokens and have as many threads; they take turns in every round, and each round gives a ratio. Before anything is timed, what they
+write is compared.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -28,7 +29,9 @@ AGAINST = {
     "transformers_in_two_passes": "transformers generate, sdpa, and one eager pass for the maps, same weights, ids, threads",
 }
 TOLERANCE = 1e-4  # between maps
-# Beside the embedded model's tokens: real sentences, that its translations are real too.
+# What is captured, and the names of its ratios.
+NAMES = {"trace": "translate_and_capture", "examine": "translate_and_examine", "nothing": "translate"}
+# For the embedded model real sentences, so that its translations are real too.
 TEXTS = {
     10: "The old man walked slowly to the river.",
     30: "Yesterday my sister bought a red bicycle, and now she rides it to school every morning with her two best friends from our street.",
@@ -37,6 +40,24 @@ TEXTS = {
     "belongs to my brother. He has three children, and they love the water as much as we did. When I visit them, we talk about old times.",
 }
 WORDS = "the red apple children will find this house my sister loves an old boat and your friend saw a bird today nobody knows it".split()
+
+
+@dataclass(frozen=True)
+class How:
+    lengths: Sequence[int] = LENGTHS
+    beams: Sequence[int] = BEAMS
+    rounds: int = 7
+    threads: int = 1
+    capture: str = "trace"
+    device: str = "cpu"
+
+    def name(self, model: str) -> str:
+        """How the ratios begin."""
+        return f"{NAMES[self.capture]}.{model}" + ("" if self.device == "cpu" else f".{self.device}")
+
+
+def default_threads() -> int:
+    return int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)
 
 
 def job(ours: Worker, model: str, length: int, beam_size: int, new_tokens: int | None = None) -> Job:
@@ -78,41 +99,40 @@ def check_maps(programs: dict[str, Worker], work: Job) -> None:
         print(f"  {kind}: {math.prod(a.shape):,} weights, at most {distance:.1e} apart from transformers'")
 
 
-def contest(programs: dict[str, Worker], model: str, lengths: Sequence[int], beams: Sequence[int], rounds: int, ratios: Ratios) -> None:
+def contest(programs: dict[str, Worker], model: str, how: How, ratios: Ratios) -> None:
+    """Ours beside each of the others, in turns, for all lengths and beams."""
     theirs = [name for name in programs if name != "ours"]
-    all_of: dict[str, list[list[float]]] = defaultdict(list)
+    together: dict[str, list[list[float]]] = defaultdict(list)
     if "transformers" in programs:
-        check_maps(programs, job(programs["ours"], model, lengths[0], 1))
-    line(f"{model}: tokens read, written, beam", "ours, ms", *(f"ours / {name}" for name in theirs), "")
-    for length in lengths:
-        for beam_size in beams:
+        check_maps(programs, job(programs["ours"], model, how.lengths[0], 1))
+    line(f"{model}: tokens read, written, beam", "ours, ms", *(f"ours / {name}" for name in theirs))
+    for length in how.lengths:
+        for beam_size in how.beams:
             work = job(programs["ours"], model, length, beam_size)
             said = check(programs, work)
             first = {name: program.timed("run", work)[0] for name, program in programs.items()}
             times = {name: max(1, math.ceil(ENOUGH / seconds)) for name, seconds in first.items()}
             found: dict[str, list[float]] = defaultdict(list)
-            for turn in range(rounds):
+            for turn in range(how.rounds):
                 for name in list(programs)[:: 1 if turn % 2 else -1]:
                     found[name].append(programs[name].timed("run", work, times=times[name])[0])
             each = {name: paired(found["ours"], found[name]) for name in theirs}
-            label = f"{len(work.src_ids)}, {work.new_tokens}, {beam_size if beam_size > 1 else 'greedy'}"
+            method = "greedy" if beam_size == 1 else f"beam_{beam_size}"
+            label = f"{len(work.src_ids)}, {work.new_tokens}, {method.replace('_', ' ')}"
             line(label, spread([1000 * t for t in found["ours"]]), *(spread(each[name], 2) for name in theirs), said)
             for name in theirs:
-                case = f"{length}_tokens.{'greedy' if beam_size == 1 else f'beam_{beam_size}'}"
-                ratios.add(f"translate_and_capture.{model}.{case}.vs_{name}", each[name], AGAINST[name])
-                all_of[name].append(each[name])
-    for name in theirs:
-        together = [statistics.geometric_mean(of_round) for of_round in zip(*all_of[name], strict=True)]
-        ratios.add(f"translate_and_capture.{model}.vs_{name}", together, AGAINST[name] + "; geometric mean of all lengths and beams")
-    line("geometric mean", "", *(spread([statistics.geometric_mean(r) for r in zip(*all_of[name], strict=True)], 2) for name in theirs))
+                ratios.add(f"{how.name(model)}.{length}_tokens.{method}.vs_{name}", each[name], AGAINST[name])
+                together[name].append(each[name])
+    means = {name: [statistics.geometric_mean(of_round) for of_round in zip(*together[name], strict=True)] for name in theirs}
+    line("geometric mean", "", *(spread(means[name], 2) for name in theirs))
     peaks = {name: program.peak_bytes() / 2**20 for name, program in programs.items()}
-    line("peak memory of the process, MB", *(f"{name} {peak:,.0f}" for name, peak in peaks.items()))
+    line("peak memory of the process, MB", *(f"{peak:,.0f} {name}" for name, peak in peaks.items()))
     for name in theirs:
-        ratios.add(f"peak_memory.{model}.vs_{name}", [peaks["ours"] / peaks[name]], AGAINST[name])
+        ratios.add(f"{how.name(model)}.vs_{name}", means[name], f"{AGAINST[name]}; geometric mean of lengths and beams")
+        ratios.add(f"peak_memory.{how.name(model)}.vs_{name}", [peaks["ours"] / peaks[name]], AGAINST[name])
 
 
-def run(models: Sequence[str], against: Sequence[str], lengths: Sequence[int], beams: Sequence[int], rounds: int, threads: int,
-        ratios: Ratios, capture: str = "trace") -> None:  # fmt: skip
+def run(models: Sequence[str], against: Sequence[str], how: How, ratios: Ratios) -> None:
     with TemporaryDirectory() as temporary:
         for model in models:
             folder = Path(temporary) / model
@@ -121,17 +141,15 @@ def run(models: Sequence[str], against: Sequence[str], lengths: Sequence[int], b
                 rivals.write_base_folder(folder)
             if "ctranslate2" in against:
                 # Converted in a process of its own: what that takes is none of the translator's memory.
-                with ExitStack() as stack:
-                    converter = Worker(CTranslate2, model, folder, threads, threads=threads)
-                    stack.callback(converter.close)
+                Worker(CTranslate2, model, folder, how.threads, threads=how.threads).close()
             known = {
-                "ctranslate2": (CTranslate2, model, folder, threads),
-                "transformers": (Transformers, model, folder),
-                "transformers_in_two_passes": (TransformersInTwoPasses, model, folder),
+                "ctranslate2": (CTranslate2, model, folder, how.threads, how.device),
+                "transformers": (Transformers, model, folder, how.device),
+                "transformers_in_two_passes": (TransformersInTwoPasses, model, folder, how.device),
             }
-            programs = {"ours": (Ours, model, folder, capture)} | {name: known[name] for name in against}
-            with workers(threads, **programs) as asked:
-                contest(asked, model, lengths, beams, rounds, ratios)
+            programs = {"ours": (Ours, model, folder, how.capture, how.device)} | {name: known[name] for name in against}
+            with workers(how.threads, **programs) as asked:
+                contest(asked, model, how, ratios)
 
 
 def main() -> None:
@@ -141,12 +159,14 @@ def main() -> None:
     parser.add_argument("--lengths", nargs="+", type=int, choices=LENGTHS, default=LENGTHS)
     parser.add_argument("--beams", nargs="+", type=int, default=BEAMS)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--threads", type=int, default=int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1)))
-    parser.add_argument("--capture", choices=("trace", "examine", "nothing"), default="trace")
+    parser.add_argument("--threads", type=int, default=default_threads())
+    parser.add_argument("--capture", choices=tuple(NAMES), default="trace")
+    parser.add_argument("--device", default="cpu", help="such as cuda, for all of them")
     given = parser.parse_args()
-    print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, {given.threads} threads each, {given.rounds} rounds")
+    how = How(given.lengths, given.beams, given.rounds, given.threads, given.capture, given.device)
+    print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, {how.threads} threads each, {how.rounds} rounds, {how.device}")
     ratios = Ratios()
-    run(given.only, given.against, given.lengths, given.beams, given.rounds, given.threads, ratios, given.capture)
+    run(given.only, given.against, how, ratios)
     ratios.save()
 
 
