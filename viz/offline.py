@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from viz.runs import Run
 
 MAX_WEIGHTS = 12_000_000  # about 32 MB of base64
-EARLY = 2  # of SCRIPTS: page.js and link.js, which read what the page begins with
+EARLY = 3  # of SCRIPTS: page.js to link.js, which read what the page begins with
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
 )

@@ -17,6 +17,7 @@ from viz.text import LANGUAGES
 STATIC = Path(__file__).parent / "static"
 SCRIPTS = (
     "page.js",
+    "requests.js",
     "link.js",
     "controls.js",
     "plot.js",
@@ -136,6 +137,7 @@ HEADER = """
   </div>
 </header>
 <div class="link-note" data-link-note></div>
+<p class="server-note notice" role="status" data-server-note hidden></p>
 """
 
 

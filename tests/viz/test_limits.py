@@ -167,7 +167,9 @@ def served(translator: Waiting) -> Iterator[tuple]:
         return gates[-1]
 
     blocks = app.build_app(translator, recorded_run(translator), pool=ModelPool(shelf, 10_000))
-    options = page.launch_options() | {"server_name": "127.0.0.1", "server_port": None, "app_kwargs": {"middleware": [(gate, (), {})]}}
+    options = page.launch_options() | {"server_name": "127.0.0.1", "server_port": None}
+    middleware = options["app_kwargs"]["middleware"]
+    options["app_kwargs"] = {"middleware": [(gate, (), {}) if each[0] is limits.Gate else each for each in middleware]}
     blocks.launch(prevent_thread_lock=True, quiet=True, **options)
     yield blocks, gates[-1]
     blocks.close()

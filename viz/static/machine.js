@@ -334,6 +334,8 @@
       asked = null; // a model that was fetched back has answered nothing yet
       follow();
     });
+    /* No answer came: asked for again when the visitor comes back, or changes something. */
+    atlas.onSettled(() => atlas.isUnanswered() && !same(wanted(), value?.asked) && (asked = null));
     atlas.applyText(element);
     show();
     follow();

@@ -121,6 +121,9 @@ atlas.lab = (() => {
       entries.forEach(({target, isIntersecting}) => (isIntersecting ? near.add(target) : near.delete(target)));
       refresh();
     }, {rootMargin: "300px 0px"});
+    atlas.onSettled(() => { // no answer came: asked for again at the next look
+      if (atlas.isUnanswered() && answer?.key !== asked) asked = "";
+    });
     experiments[name] = refresh;
     onChange(["tab", "lang", "lab", "kind", "layer", "head", "model"], refresh);
     atlas.onResult(refresh);
