@@ -32,10 +32,10 @@ class Turns:
         """name=(job, what is captured)."""
         counts = {}
         for name, (work, capture) in calls.items():
-            written = self.ours.call("run", work, capture)
+            seconds, written = self.ours.timed("run", work, capture)
             if len(written) != work.new_tokens:
                 raise RuntimeError(f"{name}: {len(written)} tokens were written, not {work.new_tokens}")
-            counts[name] = max(1, round(ENOUGH / self.ours.timed("run", work, capture)[0]))
+            counts[name] = max(1, round(ENOUGH / seconds))
         found: dict[str, list[float]] = defaultdict(list)
         for turn in range(self.rounds):
             for name in list(calls)[:: 1 if turn % 2 else -1]:

@@ -75,15 +75,19 @@ def job(ours: Worker, model: str, length: int, beam_size: int, new_tokens: int |
     return Job(text, src_ids, beam_size, new_tokens or length)
 
 
-def check(programs: dict[str, Worker], work: Job) -> str:
-    """What all of them write for this job, compared with what ours writes: a word for the table. Raises RuntimeError for a wrong length."""
-    written = {name: program.call("run", work) for name, program in programs.items()}
+def check(programs: dict[str, Worker], work: Job) -> tuple[str, dict[str, float]]:
+    """What all of them write for this job, compared with what ours writes, as a word for the table; and the seconds of each.
+
+    Raises RuntimeError for a wrong length."""
+    answers = {name: program.timed("run", work) for name, program in programs.items()}
+    written = {name: ids for name, (_, ids) in answers.items()}
     for name, ids in written.items():
         if len(ids) != work.new_tokens:
             raise RuntimeError(f"{name} wrote {len(ids)} tokens, not {work.new_tokens}: {ids}")
     ours = written["ours"]
     parted = {name: _agree(ours, ids) for name, ids in written.items() if ids != ours}
-    return "same ids" if not parted else ", ".join(f"{name}: the first {count} ids" for name, count in parted.items())
+    said = "same ids" if not parted else ", ".join(f"{name}: the first {count} ids" for name, count in parted.items())
+    return said, {name: seconds for name, (seconds, _) in answers.items()}
 
 
 def _agree(ours: Sequence[int], theirs: Sequence[int]) -> int:
@@ -109,8 +113,7 @@ def contest(programs: dict[str, Worker], model: str, how: How, ratios: Ratios) -
     for length in how.lengths:
         for beam_size in how.beams:
             work = job(programs["ours"], model, length, beam_size)
-            said = check(programs, work)
-            first = {name: program.timed("run", work)[0] for name, program in programs.items()}
+            said, first = check(programs, work)
             times = {name: max(1, math.ceil(ENOUGH / seconds)) for name, seconds in first.items()}
             found: dict[str, list[float]] = defaultdict(list)
             for turn in range(how.rounds):
