@@ -107,14 +107,19 @@ def load_checkpoint(folder: Path, device: str | torch.device = "cpu") -> Transfo
             raise CheckpointCorruptError(file.name, f"{twice[0]} is in another file as well")
         state.update(part)
     with torch.device("meta"):  # shapes alone: a damaged configuration must not ask for memory before it is compared
-        _check(_state_dict(Transformer(config)), state, files[0].name)
-    try:
         model = Transformer(config)
+    _check(_state_dict(model), state, files[0].name)
+    # Copies: the tensors read lie in the mapped file, and a file that is overwritten would take the process with it.
+    state = {key: state.pop(key).to(torch.float32, copy=True).contiguous() for key in list(state)}
+    if config.tie_embeddings:
+        state[_TIED[0]] = state[_TIED[1]]
+    model.load_state_dict(state, assign=True)
+    try:
+        model.positions = sinusoidal_table(config.max_len, config.d_model, config.position_layout)
     except RuntimeError as error:  # the table of positions is not in the file, so that a damaged number may ask for any size
         if config.max_len * config.d_model <= _LARGEST_TABLE and ran_out_of_memory(error):
             raise
         raise CheckpointCorruptError(CONFIG_FILE, "the model does not fit into memory") from error
-    load_state(model, state, files[0].name)
     return model.to(device).eval()
 
 

@@ -17,12 +17,19 @@ from model.masks import causal_mask, padding_mask
 from model.positional import sinusoidal_table
 
 
+def _only_shapes() -> bool:
+    """Whether a model is being built that has no memory (device "meta"): then nothing is drawn or computed, for which torch would load its
+    compiler, a second's work that also wants a folder to write to."""
+    return torch.get_default_device().type == "meta"
+
+
 class Embedding(nn.Module):
     """Token embedding x sqrt(d_model), plus the positional encoding, then dropout (2017, sections 3.4, 3.5, 5.4)."""
 
     def __init__(self, config: TransformerConfig, vocab_size: int) -> None:
         super().__init__()
-        self.tokens = nn.Embedding(vocab_size, config.d_model, padding_idx=config.pad_id)
+        options = {"_weight": torch.empty(vocab_size, config.d_model)} if _only_shapes() else {}
+        self.tokens = nn.Embedding(vocab_size, config.d_model, padding_idx=config.pad_id, **options)
         self.scale = math.sqrt(config.d_model) if config.scale_embedding else 1.0
         self.dropout = nn.Dropout(config.dropout)
 
@@ -50,7 +57,8 @@ class Transformer(nn.Module):
         self.output_bias = nn.Parameter(torch.zeros(vocab_size)) if config.output_bias else None
         # A constant, computed and never trained, so it isn't part of a checkpoint. The decoder has one of its own only where a foreign
         # file holds two that differ.
-        table = sinusoidal_table(config.max_len, config.d_model, config.position_layout)
+        shape = config.max_len, config.d_model
+        table = torch.empty(shape) if _only_shapes() else sinusoidal_table(*shape, config.position_layout)
         self.register_buffer("positions", table, persistent=False)
         self.register_buffer("tgt_positions", None, persistent=False)
         self.reset_parameters()
@@ -58,6 +66,8 @@ class Transformer(nn.Module):
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Embeddings N(0, 1/d_model): scaled by sqrt(d_model) they have unit variance, and so have the tied logits at the start.
         Linear maps Xavier-uniform, biases zero. Drawn from `generator`, or from torch's own where there is none."""
+        if _only_shapes():
+            return
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight, generator=generator)
