@@ -1,0 +1,164 @@
+"""A class on one server: everybody gets their own answer, equal sentences are computed once, closed tabs hold nobody up, memory is bounded.
+
+The same with sixty visitors, two thousand translations and the embedded model is `python -m tests.benchmarks.load`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from gradio_client import Client
+from gradio_client.utils import QueueError
+
+import app
+from tests.load.visitors import Visitor, class_of, visiting
+from tests.viz.fakes import FakeTranslator, recorded_run
+from viz import limits, page
+
+VISITORS, EACH = 12, 10
+
+
+class Slow(FakeTranslator):
+    """Takes some milliseconds for a pass, or as long as a test wants, and counts passes and how many overlap."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = threading.Event()
+        self.gate.set()
+        self.inside = self.overlaps = self.translated = 0
+
+    def translate(self, *args: object, **kwargs: object) -> object:
+        self.inside += 1
+        self.translated += 1
+        self.overlaps += self.inside > 1
+        try:
+            time.sleep(0.002)
+            assert self.gate.wait(60)
+            return super().translate(*args, **kwargs)
+        finally:
+            self.inside -= 1
+
+
+@pytest.fixture(scope="module")
+def translator() -> Slow:
+    return Slow()
+
+
+@pytest.fixture(scope="module")
+def served(translator: Slow) -> Iterator:
+    """(Blocks, address), the cache of runs as large as thirty of these sentences need."""
+    demo = app.build_app(translator, recorded_run(translator), max_cache_bytes=2**20)
+    options = page.launch_options() | {"server_name": "127.0.0.1", "server_port": None}
+    _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True, **options)
+    yield demo, url.rstrip("/")
+    translator.gate.set()
+    demo.close()
+
+
+def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never came to be"
+        time.sleep(0.02)
+
+
+def working(demo) -> int:
+    return sum(job is not None for job in demo._queue.active_jobs)
+
+
+def test_everybody_gets_the_answer_to_their_own_sentence(served: tuple, translator: Slow) -> None:
+    demo, url = served
+    sentences = [[f"Visitor {visitor} has sentence {each} to read" for each in range(EACH)] for visitor in range(VISITORS)]
+    answers = asyncio.run(class_of(url, sentences))
+    assert len(answers) == VISITORS * EACH
+    assert all(answer.is_right(answer.sentence.swapcase()) for answer in answers)
+    numbers = [[word for word in answer.sentence.split() if word.isdigit()] for answer in answers]
+    for answer, own in zip(answers, numbers, strict=True):  # and its maps are of these very words
+        labels = [label["text"] for label in answer.maps["sides"]["source"]["words"]["en"]]
+        assert [label for label in labels if label.isdigit()] == own
+    assert translator.overlaps == 0
+    assert not len(demo._queue) and not working(demo)
+    assert not any(answer.refusals for answer in answers)
+
+
+def test_a_class_that_presses_the_same_button_shares_one_pass_and_nobody_is_turned_away(served: tuple, translator: Slow) -> None:
+    demo, url = served
+    before = translator.translated
+    answers = asyncio.run(class_of(url, [["All of us press the same button now"]] * 60))
+    assert all(answer.is_right("aLL OF US PRESS THE SAME BUTTON NOW") for answer in answers)
+    assert not any(answer.refusals for answer in answers) and translator.translated == before + 1
+
+
+def test_whoever_finds_the_queue_full_asks_again_and_is_answered(served: tuple, monkeypatch: pytest.MonkeyPatch) -> None:
+    demo, url = served
+    monkeypatch.setattr(demo._queue, "max_size", 4)
+    answers = asyncio.run(class_of(url, [[f"Number {i} of many in a small queue"] for i in range(12)]))
+    assert all(answer.is_right(answer.sentence.swapcase()) for answer in answers)
+    refusals = [code for answer in answers for code in answer.refusals]
+    assert refusals and set(refusals) == {503}
+
+
+def test_a_program_that_finds_the_queue_full_is_told(served: tuple, monkeypatch: pytest.MonkeyPatch) -> None:
+    demo, url = served
+    client = Client(url, verbose=False)
+    monkeypatch.setattr(demo._queue, "max_size", 0)
+    with pytest.raises(QueueError, match="Queue is full"):
+        client.predict("I love you.", api_name="/translate")
+    monkeypatch.setattr(demo._queue, "max_size", limits.QUEUE)
+    assert client.predict("I love you.", api_name="/translate")["text"] == "Je t'aime."
+
+
+def test_closed_tabs_do_not_hold_the_model(served: tuple, translator: Slow) -> None:
+    demo, url = served
+    translator.gate.clear()
+    before = translator.translated
+
+    reached: set[str] = set()
+
+    async def read(tab: Visitor) -> None:
+        async with tab.stream() as messages:
+            async for _ in messages:
+                reached.add(tab.session)
+
+    async def visit() -> int:
+        async with visiting(url) as (http, event):
+            tabs = [Visitor(http, event) for _ in range(20)]
+            for i, tab in enumerate(tabs):
+                assert (await tab.join(f"Nobody waits for sentence {i} of a tab", "fra", 4)).status_code == 200
+            reading = [asyncio.create_task(read(tab)) for tab in tabs]
+            while len(reached) < len(tabs) or not translator.inside:
+                await asyncio.sleep(0.02)
+            assert len(demo._queue) == len(tabs) - 1
+            for each in reading:  # the tabs are closed
+                each.cancel()
+            await asyncio.gather(*reading, return_exceptions=True)
+            while len(demo._queue):
+                await asyncio.sleep(0.02)
+            translator.gate.set()
+            assert (await Visitor(http, event).translate("Somebody waits for this one")).is_right("sOMEBODY WAITS FOR THIS ONE")
+            return translator.translated
+
+    assert asyncio.run(asyncio.wait_for(visit(), 60)) == before + 2  # the one that ran already, and the visitor's who stayed
+    until(lambda: not working(demo))
+    names = demo._queue.pending_messages_per_session
+    assert len(names) <= limits.UNREAD and sum(queue.qsize() for queue in names.values()) <= 20
+
+
+def test_what_is_kept_does_not_grow_with_visitors(served: tuple, monkeypatch: pytest.MonkeyPatch) -> None:
+    demo, url = served
+    states, queue = demo.app.state_holder, demo._queue
+    assert states.capacity == page.launch_options()["state_session_capacity"]
+    monkeypatch.setattr(states, "capacity", 10)
+    states.session_data.clear()  # those of the tests before
+    states.time_last_used.clear()
+    monkeypatch.setattr(queue.pending_messages_per_session, "max_size", 80)
+    asyncio.run(class_of(url, [[f"Tab {i} asks this"] for i in range(30)]))
+    until(lambda: not working(demo))
+    assert len(states.time_last_used) == len(states.session_data) == 10
+    assert len(queue.pending_messages_per_session) <= 80 and len(queue.pending_event_ids_session) <= limits.KNOWN
+    assert not queue.event_ids_to_events and len(queue.event_analytics) <= 1
+    assert sum(messages.qsize() for messages in queue.pending_messages_per_session.values()) <= 20
