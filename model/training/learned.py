@@ -30,8 +30,8 @@ class LearnedPositions(Transformer):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)
         del self.positions
-        # As short as an unscaled embedding: training decides how loud positions are.
-        self.positions = nn.Parameter(torch.empty(config.max_len, config.d_model).normal_(std=config.d_model**-0.5))
+        # From zero: what stands in it afterwards was learned, and a row that was never read is seen to be empty.
+        self.positions = nn.Parameter(torch.zeros(config.max_len, config.d_model))
 
 
 def count_texts(vocabulary: spm.SentencePieceProcessor, pairs: Sequence[Pair], num_positions: int) -> np.ndarray:

@@ -79,6 +79,11 @@ def build_optimizers(model: Transformer, settings: TrainingSettings) -> list[tor
         parameters = [p for p in parameters if id(p) not in inside]
         group = {"params": matrices, "peak_rate": settings.muon_rate}
         optimizers.append(torch.optim.Muon([group], lr=0.0, adjust_lr_fn="match_rms_adamw"))
+    tables = []
+    if settings.positions == "learned":  # unlike embeddings they are not scaled by sqrt(d_model), so they would learn that much slower
+        table = model.positions
+        parameters = [p for p in parameters if p is not table]
+        tables.append({"params": [table], "peak_rate": settings.peak_rate * math.sqrt(model.config.d_model)})
     group = {"params": parameters, "peak_rate": settings.peak_rate}
-    optimizers.append(torch.optim.Adam([group], lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=fused))
+    optimizers.append(torch.optim.Adam([group, *tables], lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=fused))
     return optimizers
