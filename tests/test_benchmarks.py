@@ -57,6 +57,20 @@ def test_maps_that_differ_are_not_timed() -> None:
             translation.check_maps({"ours": Maps(0.0), "transformers": Maps(changed)}, WORK)
 
 
+def test_scores_that_differ_are_not_timed() -> None:
+    class Score:
+        def __init__(self, score: float) -> None:
+            self.score = score
+
+        def call(self, method: str, work: Job) -> float:
+            return self.score
+
+    translation.check_scores({"ours": Score(-0.5), "ctranslate2": Score(-0.50001)}, WORK)
+    for score in (-0.502, float("nan")):
+        with pytest.raises(RuntimeError, match="on average"):
+            translation.check_scores({"ours": Score(-0.5), "ctranslate2": Score(score)}, WORK)
+
+
 def test_the_embedded_model_is_the_same_in_transformers(tmp_path: Path) -> None:
     ours, theirs = Ours(rivals.EMBEDDED, tmp_path), Transformers(rivals.EMBEDDED, tmp_path)
     text = translation.TEXTS[10]

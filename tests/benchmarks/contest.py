@@ -22,6 +22,7 @@ from model.results import Translation
 from tests.benchmarks import rivals
 
 if TYPE_CHECKING:
+    from ctranslate2 import TranslationResult
     from transformers.utils import ModelOutput
 
 SETTLE = 0.25  # s: KMP_BLOCKTIME is 0.2 s
@@ -64,6 +65,10 @@ class Ours:
         """[layer, head, query, key] of each of the KINDS."""
         trace = self.translator.trace(self._translate(job))
         return [torch.tensor(getattr(trace, kind)) for kind in KINDS]
+
+    def score(self, job: Job) -> float:
+        """Log-probability of what was written, for each token of it on average."""
+        return self._translate(job).score
 
     def bytes_a_step(self) -> int:
         """What a step of decoding has to read of the weights: the decoder's and the output's. Of cross-attention, keys and values are
@@ -147,14 +152,22 @@ class CTranslate2:
         self.translator = rivals.ctranslate2_model(model, folder, folder / f"ctranslate2-{model}", threads, device)
 
     def run(self, job: Job) -> tuple[int, ...]:
+        return tuple(rivals.token_id(word) for word in self._translate(job).hypotheses[0])
+
+    def score(self, job: Job) -> float:
+        """The same as of ours."""
+        return self._translate(job, return_scores=True).scores[0]
+
+    def _translate(self, job: Job, **more: object) -> TranslationResult:
         (result,) = self.translator.translate_batch(
             [[rivals.token(i) for i in job.src_ids]],
             beam_size=job.beam_size,
             min_decoding_length=job.new_tokens,
             max_decoding_length=job.new_tokens,
             max_input_length=0,
+            **more,
         )
-        return tuple(rivals.token_id(word) for word in result.hypotheses[0])
+        return result
 
 
 class Worker:

@@ -28,7 +28,8 @@ AGAINST = {
     "transformers": "transformers generate, eager, output_attentions, same weights, ids, threads",
     "transformers_in_two_passes": "transformers generate, sdpa, and one eager pass for the maps, same weights, ids, threads",
 }
-TOLERANCE = 1e-4  # between maps
+TOLERANCE = 1e-4  # between weights
+SCORES_WITHIN = 1e-3  # CTranslate2 bans fewer tokens, whose share ours gives to the others
 # What is captured, and the names of its ratios.
 NAMES = {"trace": "translate_and_capture", "examine": "translate_and_examine", "nothing": "translate"}
 # For the embedded model real sentences, so that its translations are real too.
@@ -103,12 +104,22 @@ def check_maps(programs: dict[str, Worker], work: Job) -> None:
         print(f"  {kind}: {math.prod(a.shape):,} weights, at most {distance:.1e} apart from transformers'")
 
 
+def check_scores(programs: dict[str, Worker], work: Job) -> None:
+    """What CTranslate2 thinks of what it writes, beside ours: it gives no maps. Raises RuntimeError if they differ."""
+    ours, theirs = (programs[name].call("score", work) for name in ("ours", "ctranslate2"))
+    if not abs(ours - theirs) < SCORES_WITHIN:
+        raise RuntimeError(f"a token's log-probability is {ours:.6f} on average, and {theirs:.6f} in CTranslate2")
+    print(f"  log-probability of a token: {ours:.6f}, {abs(ours - theirs):.1e} apart from CTranslate2's")
+
+
 def contest(programs: dict[str, Worker], model: str, how: How, ratios: Ratios) -> None:
     """Ours beside each of the others, in turns, for all lengths and beams."""
     theirs = [name for name in programs if name != "ours"]
     together: dict[str, list[list[float]]] = defaultdict(list)
     if "transformers" in programs:
         check_maps(programs, job(programs["ours"], model, how.lengths[0], 1))
+    if "ctranslate2" in programs:
+        check_scores(programs, job(programs["ours"], model, how.lengths[0], how.beams[-1]))
     line(f"{model}: tokens read, written, beam", "ours, ms", *(f"ours / {name}" for name in theirs))
     for length in how.lengths:
         for beam_size in how.beams:
