@@ -42,7 +42,8 @@ def test_only_rows_that_are_read_get_a_gradient_and_an_optimizer_moves_them() ->
     moved = model.positions.grad.abs().sum(dim=1) > 0
     assert moved.tolist() == [True] * 4 + [False] * 16
     for name in ("adam", "muon"):
-        groups = [group for optimizer in build_optimizers(model, TrainingSettings(optimizer=name)) for group in optimizer.param_groups]
+        optimizers = build_optimizers(model, TrainingSettings(optimizer=name, positions="learned"))
+        groups = [group for optimizer in optimizers for group in optimizer.param_groups]
         rates = [group["peak_rate"] for group in groups for parameter in group["params"] if parameter is model.positions]
         assert rates == [4 * 1.5e-3]  # sqrt(d_model) times that of the embeddings
     with pytest.raises(ValueError, match="positions must be sinusoidal or learned"):
