@@ -28,7 +28,7 @@ from model.best_heads import read_best_heads
 from model.errors import AtlasError
 from model.loading import load_offered
 from model.pool import ModelPool
-from model.recording import load_examination
+from model.recording import is_of, load_examination
 from model.translator import Translator
 from viz import limits, page
 from viz.panels import api, heads, machine, positions, share, steps, translate
@@ -39,12 +39,20 @@ from viz.text import say
 EXAMPLE = Path(model.__file__).parent / "weights" / "example.npz"
 
 
-def recorded_run(path: Path = EXAMPLE) -> Run | None:
-    """The worked example that the page opens with; None if there is none that can be read (the page then opens without a picture)."""
+def recorded_run(path: Path = EXAMPLE, translator: Translator | None = None) -> Run | None:
+    """The worked example that the page opens with; None if there is none that can be read (the page then opens without a picture).
+
+    translator: the model that should have made it. If it did not, somebody replaced its weights alone: then what was measured on the former
+    ones is left out too.
+    """
     try:
         translation, examination = load_examination(path)
     except AtlasError as error:
         print(f"No recorded example: {error}")
+        return None
+    if translator is not None and not is_of(translator, translation, examination.trace):
+        print(f"{path.name} and what was measured of the heads belong to other weights than those that are here, and are left out.")
+        translator.best_heads, translator.profile = {}, None
         return None
     request = Request(translation.source_text, translation.target, recorded=True)
     return Run.of(request, translation, examination, best_heads=read_best_heads(path.parent), profile=read_profile(path.parent))
@@ -97,7 +105,7 @@ def main() -> None:
         pool = ModelPool(load_offered)
     except AtlasError as error:  # ATLAS_MODEL_MEMORY is no size
         raise SystemExit(str(error)) from None
-    serve(build_app(translator, recorded_run(), problem, pool=pool), options)
+    serve(build_app(translator, recorded_run(translator=translator), problem, pool=pool), options)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from pathlib import Path
 
 from model.checkpoint import read_json
-from model.errors import AtlasError
+from model.errors import AtlasError, CheckpointMissingError
+
+log = logging.getLogger(__name__)
 
 EVALUATION_FILE = "evaluation.json"
 LABELLINGS = ("predicted", "read")
@@ -18,11 +21,15 @@ def read_best_heads(folder: Path) -> BestHeads:
     """How rows are named ("predicted": by the token they predict, "read": by the one they read) -> (layer, head), for what was measured;
     the naming with the lowest alignment error rate first.
 
-    Nothing for a folder without these measurements, or with others than ours: pictures open on them, no result depends on them.
+    Nothing for a folder without these measurements, or with others than ours: pictures open on them, no result depends on them. Of a
+    damaged file the log tells.
     """
     try:
         measured = read_json(folder, EVALUATION_FILE).get("alignment")
-    except AtlasError:
+    except CheckpointMissingError:
+        return {}
+    except AtlasError as error:
+        log.warning("no head is known as the best one: %s", error)
         return {}
     found: list[tuple[float, str, tuple[int, int]]] = []
     for labelling in LABELLINGS:

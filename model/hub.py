@@ -6,8 +6,9 @@ import errno
 import os
 import re
 import shutil
+import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +41,7 @@ from model.layout import read_layout
 MB = 10**6
 BROKEN = "the transfer broke off"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+REMAINS_AGE = 900.0  # seconds without a byte; a download that lives gives up much earlier
 TIMEOUT = 10.0  # seconds for the list of files; huggingface_hub has its own for the files
 SMALL_FILES = (
     CONFIG_FILE,
@@ -101,6 +103,7 @@ def fetch(
     if max_bytes is not None and weights > max_bytes:
         raise ModelTooLargeError(round(weights / MB), round(max_bytes / MB))
     total, done = sum(sizes[name] for name in names), 0
+    _remove_remains(repo_id, cache_dir)
     _check_room(total - sum(sizes[name] for name in names if _is_cached(repo_id, name, commit, cache_dir)), cache_dir)
     report = progress or (lambda done, total: None)
     report(0, total)
@@ -156,6 +159,15 @@ def _cached(repo_id: str, revision: str | None, cache_dir: Path | None) -> Fetch
 
 def _is_cached(repo_id: str, name: str, commit: str, cache_dir: Path | None) -> bool:
     return isinstance(try_to_load_from_cache(repo_id, name, cache_dir=cache_dir, revision=commit), str)
+
+
+def _remove_remains(repo_id: str, cache_dir: Path | None) -> None:
+    """Deletes what processes that were killed in the middle of a download left behind: huggingface_hub neither reads nor deletes it."""
+    folder = Path(cache_dir or constants.HF_HUB_CACHE).expanduser() / f"models--{repo_id.replace('/', '--')}" / "blobs"
+    for path in folder.glob("*.incomplete"):
+        with suppress(OSError):  # the process that wrote it may be alive, and done with it just now
+            if time.time() - path.stat().st_mtime > REMAINS_AGE:
+                path.unlink()
 
 
 def _check_room(needed: int, cache_dir: Path | None) -> None:

@@ -6,11 +6,15 @@ import json
 import os
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from model.errors import CheckpointCorruptError, CheckpointMissingError
+from model.errors import AtlasError, CheckpointCorruptError, CheckpointMissingError
 from model.results import MAPS, NORM_KINDS, AttentionTrace, Examination, RunnerUps, Translation
+
+if TYPE_CHECKING:
+    from model.translator import Translator
 
 FORMAT = "attention-atlas-run-2"
 FORMATS = ("attention-atlas-run-1", FORMAT)  # the first has neither norms nor runner-ups
@@ -62,6 +66,19 @@ def load_examination(path: str | Path) -> tuple[Translation, Examination]:
     except Exception as error:  # a damaged archive makes zipfile, its decompressors, numpy and json raise nearly anything
         raise CheckpointCorruptError(path.name, "it is damaged or no recorded run") from error
     return translation, examination
+
+
+def is_of(translator: Translator, translation: Translation, trace: AttentionTrace) -> bool:
+    """Whether this model draws these maps. No longer, once its weights were replaced and the recording beside them was not.
+
+    Other processors and threads add up in another order, so weights may differ by 1e-3.
+    """
+    try:
+        ours = translator.trace(translation)
+    except AtlasError:  # fewer tokens or positions than the ids need
+        return False
+    pairs = [(getattr(ours, name), getattr(trace, name)) for name in MAPS]
+    return all(mine.shape == theirs.shape and np.allclose(mine, theirs, rtol=0, atol=1e-3) for mine, theirs in pairs)
 
 
 def _norm_name(kind: str) -> str:

@@ -17,8 +17,8 @@ from gradio.exceptions import ServerFailedToStartError
 def serve(demo: gr.Blocks, options: dict[str, Any]) -> None:
     """Serves the page until SIGTERM or Ctrl-C; then ends the process. A second one ends it at once.
 
-    Answers that are under way get five seconds; a translation that takes longer, or a download, isn't waited for. What a download has
-    brought so far stays in the cache, and the next one goes on from there.
+    Answers that are under way get five seconds; a translation that takes longer, or a download, isn't waited for. The files of a model that
+    are here already stay in the cache.
     Raises SystemExit with a plain sentence if it cannot be served.
     """
     told = threading.Event()

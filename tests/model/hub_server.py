@@ -20,12 +20,15 @@ NAMES = ("main", COMMIT)
 class Hub:
     """folders: repository id -> folder. status: repository id -> answer for all its addresses ("gated" or a number).
 
-    cut: a file whose body ends early, though its length is announced in full. asked: every request, as "METHOD path".
+    cut: a file whose body ends early, though its length is announced in full. stall: one of which only the first half is sent, and then
+    nothing, until `go_on` is set. asked: every request, as "METHOD path".
     """
 
     folders: dict[str, Path]
     status: dict[str, int | str] = field(default_factory=dict)
     cut: str = ""
+    stall: str = ""
+    go_on: threading.Event = field(default_factory=threading.Event)
     asked: list[str] = field(default_factory=list)
     url: str = ""
 
@@ -70,9 +73,17 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
                 return self._send(404, b"", body, {"X-Error-Code": "EntryNotFound"})
             content = file.read_bytes()
             about = {"ETag": f'"{hashlib.sha256(content).hexdigest()}"', "X-Repo-Commit": COMMIT}
-            self._send(200, content, body, about, cut=words[-1] == hub.cut)
+            self._send(200, content, body, about, cut=words[-1] == hub.cut, stall=words[-1] == hub.stall)
 
-        def _send(self, status: int, content: bytes, body: bool, headers: dict[str, str] | None = None, cut: bool = False) -> None:
+        def _send(
+            self,
+            status: int,
+            content: bytes,
+            body: bool,
+            headers: dict[str, str] | None = None,
+            cut: bool = False,
+            stall: bool = False,
+        ) -> None:
             self.send_response(status)
             for name, value in (headers or {}).items():
                 self.send_header(name, value)
@@ -80,6 +91,11 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             if cut:
                 self.wfile.write(content[: len(content) // 2])
+                self.close_connection = True
+            elif stall and body:
+                self.wfile.write(content[: len(content) // 2])
+                self.wfile.flush()
+                hub.go_on.wait(60)
                 self.close_connection = True
             elif body:
                 self.wfile.write(content)

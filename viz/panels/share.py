@@ -30,6 +30,7 @@ from viz.runs import Request, Run, RunCache
 
 FORMS = ("csv_map", "csv", "json", "npz", "html")
 MAX_FOLDER_BYTES = 2**30
+MAX_AGE = 2 * 3600  # seconds; Gradio forgets what a process left behind that was killed
 log = logging.getLogger(__name__)
 
 
@@ -99,7 +100,7 @@ def write_file(folder: Path, name: str, write: Callable[[BinaryIO], None]) -> Pa
 
 
 def make_room(folder: Path, most: int | None = None) -> None:
-    """Deletes the oldest exports until the rest has at most `most` bytes, and folders that Gradio has emptied."""
+    """Deletes exports older than MAX_AGE, the oldest until the rest has at most `most` bytes, and folders that Gradio has emptied."""
     most = MAX_FOLDER_BYTES if most is None else most
     found = []
     for path in folder.glob("*/*"):
@@ -107,8 +108,8 @@ def make_room(folder: Path, most: int | None = None) -> None:
             stat = path.stat()
             found.append((stat.st_mtime, stat.st_size, path))
     total = sum(size for _, size, _ in found)
-    for _, size, path in sorted(found):
-        if total <= most:
+    for written, size, path in sorted(found):
+        if total <= most and time.time() - written <= MAX_AGE:
             break
         _remove(path)
         total -= size
@@ -131,6 +132,7 @@ def build(runs: RunCache, bridge: gr.HTML, result: gr.HTML) -> None:
     """Wires the event "export"; the buttons are drawn by static/share.js."""
     box = static_block("", "atlas.exported(props, watch)", "exported", None, visible="hidden")
     folder = Path(box.GRADIO_CACHE) / "attention-atlas-exports"
+    make_room(folder)
 
     def on_export(shown: dict, store: dict) -> tuple[Any, Any]:
         answer = export(runs, shown, store, folder)
