@@ -30,7 +30,7 @@ from model.loading import load_offered
 from model.pool import ModelPool
 from model.recording import is_of, load_examination
 from model.translator import Translator
-from viz import limits, page
+from viz import limits, page, sessions
 from viz.panels import api, heads, machine, positions, share, steps, translate
 from viz.runs import MAX_CACHE_BYTES, Request, Run, RunCache
 from viz.serve import serve
@@ -89,7 +89,7 @@ def build_app(
         share.build(runs, bridge, result)
         page.footer()
         api.build(runs)
-    return limits.bounded(demo.queue(max_size=limits.QUEUE, default_concurrency_limit=1, api_open=False))
+    return sessions.bounded(demo.queue(max_size=limits.QUEUE, default_concurrency_limit=1, api_open=False))
 
 
 def main() -> None:

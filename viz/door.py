@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from viz.calls import MAX_BODY, Refusal, check_reader, checked_body
+from viz.sessions import forget_visitors
 
 BODY_SECONDS = 30.0
 MAX_PATH = 2048  # characters
@@ -48,7 +49,8 @@ Scope, Receive, Send = dict[str, Any], Callable[[], Any], Callable[[dict[str, An
 @asynccontextmanager
 async def guarded(app: Any) -> AsyncIterator[None]:
     """The lifespan of Gradio's application (`launch(app_kwargs={"lifespan": guarded})`): puts the door before everything, also before
-    Gradio's own middleware, which no `middleware` of ours can stand before."""
+    Gradio's own middleware, which no `middleware` of ours can stand before; and sees to it that nothing is kept of visitors."""
+    forget_visitors(app)
     app.middleware_stack = Door(app.middleware_stack, app.get_blocks)
     yield
 

@@ -20,7 +20,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cachetools import LRUCache
-from gradio.utils import LRUCache as GradioLRU
 
 from viz.text import say
 
@@ -32,14 +31,12 @@ COSTS = {"model": 1.0, "export": 2.0, "load_and_wait": 5.0}  # by Gradio's concu
 CHEAP = 0.25  # whatever runs no model
 POLL = 0.1  # the question how far a load is; the first one begins the load
 LOAD = 5.0
-UNREAD = 256  # pages whose answers are kept until they fetch them
 QUEUE = 256  # places: a class of sixty, each with a few pictures to be made
 PAGE_PLACES = 32  # a page has one request of a kind under way, so less than this
 ADDRESS_PLACES = QUEUE * 3 // 4  # the rest stays for others
-MAX_BODY = 4 * 2**20  # bytes; the longest sentence's result, which a page sends back, is 0.4 MB
 KNOWN = 4096  # pages and addresses that are remembered
 
-_ASKING = re.compile(r"/gradio_api/(?:queue/join|(?:call|call/v2|run|api)/(?P<name>[^/]+))/?$")
+_ASKING = re.compile(r"/gradio_api/(?:queue/join|call/(?:v2/)?(?P<name>[^/]+))/?$")  # there is no other way in: viz/door.py
 Clock = Callable[[], float]
 
 
@@ -106,7 +103,10 @@ def address_of(scope: Mapping[str, Any], proxies: int = 0) -> str:
 
 
 class Gate:
-    """ASGI middleware: refuses requests to Gradio's functions that are too many, too large, or would take too many places of the queue."""
+    """ASGI middleware: refuses requests to Gradio's functions that are too many, or would take too many places of the queue.
+
+    Behind the door (viz/door.py), which has seen to it that bodies are small.
+    """
 
     def __init__(self, app: Callable, rate: float = RATE, proxies: int = 0, clock: Clock = time.monotonic) -> None:
         self.app, self.proxies = app, proxies
@@ -122,8 +122,6 @@ class Gate:
             message = await receive()
             messages.append(message)
             body += message.get("body", b"")
-            if len(body) > MAX_BODY:
-                return await _refuse(send, 413, say("en", "limits.large"), 0)
             if not message.get("more_body"):
                 break
         asked = _asked(body)
@@ -184,25 +182,13 @@ def _function(blocks: Any, index: object, name: str | None) -> Any:
 
 async def _refuse(send: Callable, status: int, detail: str, seconds: float) -> None:
     body = json.dumps({"detail": detail}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if seconds:
-        headers.append((b"retry-after", str(math.ceil(seconds)).encode()))
+    later = str(math.ceil(seconds)).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), (b"retry-after", later)]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
 # --- settings ---
-
-
-def bounded(blocks: Any) -> Any:
-    """The same Blocks, their queue keeping fewer answers that nobody fetches, and forgetting whose they were.
-
-    Gradio keeps those of 2,000 pages that left, or that never were pages, up to a megabyte and a half each, and every page's name for good.
-    """
-    queue = blocks._queue
-    queue.pending_messages_per_session.max_size = UNREAD
-    queue.pending_event_ids_session = GradioLRU(KNOWN)
-    return blocks
 
 
 def _whole(variable: str, usual: int, what: str) -> int:

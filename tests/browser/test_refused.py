@@ -30,7 +30,7 @@ def served() -> Iterator[tuple]:
     demo = app.build_app(translator, recorded_run(translator))
     options = page_parts.launch_options() | {"server_name": "127.0.0.1", "server_port": None}
     middleware = options["app_kwargs"]["middleware"]
-    options["app_kwargs"] = {"middleware": [(gate, (), {}) if each[0] is limits.Gate else each for each in middleware]}
+    options["app_kwargs"] |= {"middleware": [(gate, (), {}) if each[0] is limits.Gate else each for each in middleware]}
     _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True, **options)
     yield url.rstrip("/"), demo, gates[-1]
     demo.close()

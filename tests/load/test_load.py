@@ -17,7 +17,7 @@ from gradio_client.utils import QueueError
 import app
 from tests.load.visitors import Visitor, class_of, visiting
 from tests.viz.fakes import FakeTranslator, recorded_run
-from viz import limits, page
+from viz import limits, page, sessions
 
 VISITORS, EACH = 12, 10
 
@@ -145,7 +145,7 @@ def test_closed_tabs_do_not_hold_the_model(served: tuple, translator: Slow) -> N
     assert asyncio.run(asyncio.wait_for(visit(), 60)) == before + 2  # the one that ran already, and the visitor's who stayed
     until(lambda: not working(demo))
     names = demo._queue.pending_messages_per_session
-    assert len(names) <= limits.UNREAD and sum(queue.qsize() for queue in names.values()) <= 20
+    assert len(names) <= sessions.UNREAD and sum(queue.qsize() for queue in names.values()) <= 20
 
 
 def test_what_is_kept_does_not_grow_with_visitors(served: tuple, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,12 +153,43 @@ def test_what_is_kept_does_not_grow_with_visitors(served: tuple, monkeypatch: py
     states, queue = demo.app.state_holder, demo._queue
     assert states.capacity == page.launch_options()["state_session_capacity"]
     monkeypatch.setattr(states, "capacity", 10)
-    states.session_data.clear()  # those of the tests before
-    states.time_last_used.clear()
-    monkeypatch.setattr(queue.pending_messages_per_session, "max_size", 80)
+    for kept in (states.session_data, states.time_last_used, queue.pending_messages_per_session):
+        kept.clear()  # those of the tests before
+    monkeypatch.setattr(queue.pending_messages_per_session, "max_size", 20)
     asyncio.run(class_of(url, [[f"Tab {i} asks this"] for i in range(30)]))
     until(lambda: not working(demo))
     assert len(states.time_last_used) == len(states.session_data) == 10
-    assert len(queue.pending_messages_per_session) <= 80 and len(queue.pending_event_ids_session) <= limits.KNOWN
+    assert len(queue.pending_messages_per_session) == 20 and len(queue.pending_event_ids_session) <= sessions.KNOWN
     assert not queue.event_ids_to_events and len(queue.event_analytics) <= 1
     assert sum(messages.qsize() for messages in queue.pending_messages_per_session.values()) <= 20
+
+
+def test_nothing_that_was_typed_or_shown_is_kept_of_a_session(served: tuple, monkeypatch: pytest.MonkeyPatch) -> None:
+    demo, url = served
+    built: list[int] = []
+    usual = demo.default_config.__class__.config_for_block
+    monkeypatch.setattr(demo.default_config.__class__, "config_for_block", staticmethod(lambda *args: (built.append(1), usual(*args))[1]))
+    asyncio.run(class_of(url, [["A secret that somebody typed"]]))
+    assert not built  # the page of a new visitor is not built once more for them
+
+    found: list[str] = []
+    seen: set[int] = set()
+
+    def look(value: object) -> None:
+        if id(value) in seen:
+            return
+        seen.add(id(value))
+        if isinstance(value, str):
+            found.append(value)
+        elif isinstance(value, dict):
+            for each in (*value.keys(), *value.values()):
+                look(each)
+        elif isinstance(value, (list, tuple)):
+            for each in value:
+                look(each)
+
+    for session in demo.app.state_holder.session_data.values():
+        look(vars(session))
+        for block in session.blocks_config.blocks.values():
+            look(vars(block))
+    assert found and not [text for text in found if "secret that somebody" in text.lower()]

@@ -35,10 +35,10 @@ TEXT = {
     "error.busy": "The server did not answer: it may be busy or gone. Your text is still here; try again in a moment.",
     "error.busy_again": "The server has more to do than it can take on. Your text is still here; the page asks again by itself.",
     "error.too_fast": "The server answers each visitor, and each network, only so often. Your text is still here; the page asks again by itself in {seconds} s.",
+    "error.too_large": "The text is longer than this server takes. It is still here; shorten it.",
     # the same for programs
     "limits.rate": "You ask more often than this server answers one visitor or one address. Try again in {seconds} s.",
     "limits.queue": "You have too many requests waiting here. Wait for their answers, then try again.",
-    "limits.large": "The request is too large.",
     "error.lost": "The server does not answer. Your text is still here; the page connects again by itself once the server is back.",
     "error.plotly": "The drawing script could not be loaded, so there are no pictures. Reload the page.",
 }
