@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 SETTLE = 0.25  # s: KMP_BLOCKTIME is 0.2 s
 ENOUGH = 0.15  # s: shorter work is done several times in a round
+CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
 KINDS = ("encoder_self_attention", "decoder_self_attention", "cross_attention")
 
 
@@ -51,6 +53,7 @@ class Ours:
     def __init__(self, model: str, folder: Path, capture: str = "trace", device: str = "cpu") -> None:
         self.translator = rivals.our_translator(model, folder, device)
         self.capture = capture
+        self._buffer = torch.empty(0)
 
     def run(self, job: Job, capture: str | None = None) -> tuple[int, ...]:
         found = self._translate(job)
@@ -80,18 +83,17 @@ class Ours:
         once = [each for layer in model.decoder for each in (layer.cross_attn.k_proj, layer.cross_attn.v_proj)]
         return size - sum(each.numel() * each.element_size() for module in once for each in module.parameters())
 
-    def read(self, size: int) -> float:
+    def read(self, size: int, clock: str = "wall") -> float:
         """Seconds to read `size` bytes of memory: as many as the weights, so that they lie as near (a small model's stay in the processor's
         cache), and for as long as a measurement of the model takes, so that a busy machine slows both."""
         if self._buffer.numel() != size // 4:
             self._buffer = torch.ones(size // 4)
-        count, start = 0, time.perf_counter()
-        while (passed := time.perf_counter() - start) < ENOUGH:
+        now, count = CLOCKS[clock], 0
+        start = now()
+        while (passed := now() - start) < ENOUGH:
             self._buffer.sum()
             count += 1
         return passed / count
-
-    _buffer = torch.empty(0)
 
     def _translate(self, job: Job) -> Translation:
         return self.translator.translate(job.text, self.translator.targets[0], job.beam_size, max_new_tokens=job.new_tokens)
@@ -171,12 +173,16 @@ class CTranslate2:
 
 
 class Worker:
-    """A program in a process of its own. Raises RuntimeError, with its traceback, for what goes wrong there."""
+    """A program in a process of its own. Raises RuntimeError, with its traceback, for what goes wrong there.
 
-    def __init__(self, make: Callable[..., Program], *args: object, threads: int) -> None:
+    clock: "wall", or "processor": the time that all threads of the process compute, whatever else the machine does meanwhile. It is for a
+    busy machine and one thread: threads that wait for each other compute, too.
+    """
+
+    def __init__(self, make: Callable[..., Program], *args: object, threads: int, clock: str = "wall") -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, there = context.Pipe()
-        self._process = context.Process(target=_serve, args=(there, threads, make, *args), daemon=True)
+        self._process = context.Process(target=_serve, args=(there, threads, clock, make, *args), daemon=True)
         self._process.start()
         there.close()
         self._answer()
@@ -201,7 +207,7 @@ class Worker:
         if self._process.is_alive():
             self._process.kill()
 
-    def _answer(self):
+    def _answer(self) -> tuple[float, object]:
         try:
             failed, answer = self._pipe.recv()
         except EOFError:
@@ -212,17 +218,18 @@ class Worker:
 
 
 @contextmanager
-def workers(threads: int, **programs: Sequence[object]) -> Iterator[dict[str, Worker]]:
+def workers(threads: int, clock: str = "wall", **programs: Sequence[object]) -> Iterator[dict[str, Worker]]:
     """name=(class, arguments...): a Worker of each."""
     with ExitStack() as stack:
         found = {}
         for name, (make, *args) in programs.items():
-            found[name] = Worker(make, *args, threads=threads)
+            found[name] = Worker(make, *args, threads=threads, clock=clock)
             stack.callback(found[name].close)
         yield found
 
 
-def _serve(pipe, threads: int, make: Callable[..., Program], *args: object) -> None:
+def _serve(pipe: Connection, threads: int, clock: str, make: Callable[..., Program], *args: object) -> None:
+    now = CLOCKS[clock]
     try:
         torch.set_num_threads(threads)
         program = make(*args)
@@ -230,10 +237,10 @@ def _serve(pipe, threads: int, make: Callable[..., Program], *args: object) -> N
         while True:
             method, times, given = pipe.recv()
             act = peak_bytes if method == "peak_bytes" else getattr(program, method)
-            start = time.perf_counter()
+            start = now()
             for _ in range(times):
                 answer = act(*given)
-            pipe.send((False, ((time.perf_counter() - start) / times, answer)))
+            pipe.send((False, ((now() - start) / times, answer)))
     except EOFError:
         pass
     except Exception:

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.benchmarks import rivals
-from tests.benchmarks.contest import ENOUGH, Job, Ours, Worker
+from tests.benchmarks.contest import CLOCKS, ENOUGH, Job, Ours, Worker
 from tests.benchmarks.table import Ratios, line, paired, spread
 from tests.benchmarks.translation import LENGTHS, default_threads, job
 
@@ -25,8 +25,8 @@ BEAMS = (2, 4, 8)
 class Turns:
     """Takes the time of several things in turns: `times[name]` has one entry, in seconds, for each round."""
 
-    def __init__(self, ours: Worker, rounds: int) -> None:
-        self.ours, self.rounds = ours, rounds
+    def __init__(self, ours: Worker, rounds: int, clock: str) -> None:
+        self.ours, self.rounds, self.clock = ours, rounds, clock
 
     def take(self, **calls: tuple[Job, str]) -> dict[str, list[float]]:
         """name=(job, what is captured)."""
@@ -67,11 +67,11 @@ def floor(model: str, ours: Worker, turns: Turns, ratios: Ratios) -> None:
     for beam_size in (1, 4):
         found: dict[str, list[float]] = defaultdict(list)
         for _ in range(turns.rounds):
-            one = Turns(ours, 1).take(
+            one = Turns(ours, 1, turns.clock).take(
                 few=(job(ours, model, MIDDLE, beam_size, FEW), "nothing"), many=(job(ours, model, MIDDLE, beam_size, MANY), "nothing")
             )
             found["step"].append((one["many"][0] - one["few"][0]) / (MANY - FEW))
-            found["floor"].append(ours.call("read", size))
+            found["floor"].append(ours.call("read", size, turns.clock))
         ratios_found = paired(found["step"], found["floor"])
         speed = [size / seconds / 1e9 for seconds in found["floor"]]
         label = f"{model}, {'greedy' if beam_size == 1 else f'beam {beam_size}'}: a step"
@@ -98,15 +98,15 @@ def growth(model: str, ours: Worker, turns: Turns, lengths: Sequence[int], ratio
         ratios.add(f"growth.{model}.{name}.vs_{against}", values, what)
 
 
-def run(models: Sequence[str], rounds: int, threads: int, lengths: Sequence[int], ratios: Ratios) -> None:
+def run(models: Sequence[str], rounds: int, threads: int, clock: str, lengths: Sequence[int], ratios: Ratios) -> None:
     with TemporaryDirectory() as temporary:
         for model in models:
             folder = Path(temporary) / model
             if model == rivals.BASE:
                 rivals.write_base_folder(folder)
-            ours = Worker(Ours, model, folder, threads=threads)
+            ours = Worker(Ours, model, folder, threads=threads, clock=clock)
             try:
-                turns = Turns(ours, rounds)
+                turns = Turns(ours, rounds, clock)
                 capture(model, ours, turns, lengths, ratios)
                 floor(model, ours, turns, ratios)
                 growth(model, ours, turns, lengths, ratios)
@@ -120,10 +120,11 @@ def main() -> None:
     parser.add_argument("--lengths", nargs="+", type=int, choices=LENGTHS, default=LENGTHS)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=default_threads())
+    parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall", help="processor: for one thread on a busy machine")
     given = parser.parse_args()
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, {given.threads} threads, {given.rounds} rounds")
     ratios = Ratios()
-    run(given.only, given.rounds, given.threads, given.lengths, ratios)
+    run(given.only, given.rounds, given.threads, given.clock, given.lengths, ratios)
     ratios.save()
 
 

@@ -1,9 +1,9 @@
 """A translation with all its attention maps, beside transformers (with its attentions) and CTranslate2 (which gives none).
 
 `python -m tests.benchmarks.translation [--only embedded base] [--against ctranslate2 transformers] [--lengths 10 30] [--beams 1 4]
-[--rounds 5] [--threads 1] [--capture trace] [--device cpu]`. All programs have the same weights in float32, read the same ids, write as
-many tokens and have as many threads; they take turns in every round, and each round gives a ratio. Before anything is timed, what they
-write is compared.
+[--rounds 5] [--threads 1] [--capture trace] [--device cpu] [--clock wall]`. All programs have the same weights in float32, read the same
+ids, write as many tokens and have as many threads; they take turns in every round, and each round gives a ratio. Before anything is
+timed, what they write is compared.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.benchmarks import rivals
-from tests.benchmarks.contest import ENOUGH, KINDS, CTranslate2, Job, Ours, Transformers, TransformersInTwoPasses, Worker, workers
+from tests.benchmarks.contest import CLOCKS, ENOUGH, KINDS, CTranslate2, Job, Ours, Transformers, TransformersInTwoPasses, Worker, workers
 from tests.benchmarks.table import Ratios, line, paired, spread
 
 LENGTHS, BEAMS = (10, 30, 100), (1, 4)
@@ -51,10 +51,15 @@ class How:
     threads: int = 1
     capture: str = "trace"
     device: str = "cpu"
+    clock: str = "wall"
 
     def name(self, model: str) -> str:
         """How the ratios begin."""
         return f"{NAMES[self.capture]}.{model}" + ("" if self.device == "cpu" else f".{self.device}")
+
+
+    def against(self, name: str) -> str:
+        return AGAINST[name] + ("; processor time, not wall time" if self.clock == "processor" else "")
 
 
 def default_threads() -> int:
@@ -135,14 +140,14 @@ def contest(programs: dict[str, Worker], model: str, how: How, ratios: Ratios) -
             label = f"{len(work.src_ids)}, {work.new_tokens}, {method.replace('_', ' ')}"
             line(label, spread([1000 * t for t in found["ours"]]), *(spread(each[name], 2) for name in theirs), said)
             for name in theirs:
-                ratios.add(f"{how.name(model)}.{length}_tokens.{method}.vs_{name}", each[name], AGAINST[name])
+                ratios.add(f"{how.name(model)}.{length}_tokens.{method}.vs_{name}", each[name], how.against(name))
                 together[name].append(each[name])
     means = {name: [statistics.geometric_mean(of_round) for of_round in zip(*together[name], strict=True)] for name in theirs}
     line("geometric mean", "", *(spread(means[name], 2) for name in theirs))
     peaks = {name: program.peak_bytes() / 2**20 for name, program in programs.items()}
     line("peak memory of the process, MB", *(f"{peak:,.0f} {name}" for name, peak in peaks.items()))
     for name in theirs:
-        ratios.add(f"{how.name(model)}.vs_{name}", means[name], f"{AGAINST[name]}; geometric mean of lengths and beams")
+        ratios.add(f"{how.name(model)}.vs_{name}", means[name], f"{how.against(name)}; geometric mean of lengths and beams")
         ratios.add(f"peak_memory.{how.name(model)}.vs_{name}", [peaks["ours"] / peaks[name]], AGAINST[name])
 
 
@@ -162,7 +167,7 @@ def run(models: Sequence[str], against: Sequence[str], how: How, ratios: Ratios)
                 "transformers_in_two_passes": (TransformersInTwoPasses, model, folder, how.device),
             }
             programs = {"ours": (Ours, model, folder, how.capture, how.device)} | {name: known[name] for name in against}
-            with workers(how.threads, **programs) as asked:
+            with workers(how.threads, how.clock, **programs) as asked:
                 contest(asked, model, how, ratios)
 
 
@@ -176,8 +181,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=default_threads())
     parser.add_argument("--capture", choices=tuple(NAMES), default="trace")
     parser.add_argument("--device", default="cpu", help="such as cuda, for all of them")
+    parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall", help="processor: for one thread on a busy machine")
     given = parser.parse_args()
-    how = How(given.lengths, given.beams, given.rounds, given.threads, given.capture, given.device)
+    how = How(given.lengths, given.beams, given.rounds, given.threads, given.capture, given.device, given.clock)
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, {how.threads} threads each, {how.rounds} rounds, {how.device}")
     ratios = Ratios()
     run(given.only, given.against, how, ratios)
