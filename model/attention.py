@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from model.cache import LayerCache
 from model.config import TransformerConfig
 from model.hooks import AttentionSite, hooks_active, run_hooks, show_values
+from model.linear import Linear
 
 
 def scaled_dot_product_attention(
@@ -53,10 +54,15 @@ class MultiHeadAttention(nn.Module):
         self.num_heads = (config.encoder if site.kind == "encoder_self" else config.decoder).num_heads
         self.dropout = config.attention_dropout
         self.scale_scores = True  # false in a variant without it (`model.variants`)
-        self.q_proj = nn.Linear(config.d_model, config.d_model)
-        self.k_proj = nn.Linear(config.d_model, config.d_model)
-        self.v_proj = nn.Linear(config.d_model, config.d_model)
-        self.out_proj = nn.Linear(config.d_model, config.d_model)
+        self.q_proj = Linear(config.d_model, config.d_model)
+        self.k_proj = Linear(config.d_model, config.d_model)
+        self.v_proj = Linear(config.d_model, config.d_model)
+        self.out_proj = Linear(config.d_model, config.d_model)
+
+    @property
+    def score_scale(self) -> float | None:
+        """As the fused kernel wants it. None: 1 / sqrt(d_k)."""
+        return None if self.scale_scores else 1.0
 
     def forward(self, query: Tensor, memory: Tensor | None, mask: Tensor | None, cache: LayerCache | None = None) -> Tensor:
         """query [B, T, D] attends to memory [B, S, D], or to itself where memory is None; mask [B or 1, 1, T or 1, S]. Returns [B, T, D].
@@ -65,23 +71,23 @@ class MultiHeadAttention(nn.Module):
         """
         q = self._split(self.q_proj(query))
         if cache is None:
-            k, v = self._keys_values(query if memory is None else memory)
+            k, v = self.keys_values(query if memory is None else memory)
         elif memory is None:
-            k, v = cache.extend(*self._keys_values(query))
+            k, v = cache.extend(*self.keys_values(query))
         else:
             if cache.cross_k is None or cache.cross_v is None:
-                cache.cross_k, cache.cross_v = self._keys_values(memory)
+                cache.cross_k, cache.cross_v = self.keys_values(memory)
             k, v = cache.cross_k, cache.cross_v
         show_values(self.site, v)
         dropout = self.dropout if self.training else 0.0
         if hooks_active():
             heads = scaled_dot_product_attention(q, k, v, mask, dropout, self.site, self.scale_scores)
         else:
-            scale = None if self.scale_scores else 1.0  # None: 1 / sqrt(d_k)
-            heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, scale=scale)
+            heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, scale=self.score_scale)
         return self.out_proj(self._join(heads))
 
-    def _keys_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def keys_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """x [B, S, D] to keys and values [B, H, S, K]."""
         return self._split(self.k_proj(x)), self._split(self.v_proj(x))
 
     def _split(self, x: Tensor) -> Tensor:

@@ -17,7 +17,9 @@ from torch import Tensor
 
 from model.cache import DecoderCache
 from model.errors import CheckpointCorruptError, InvalidSettingError
+from model.hooks import unwatched, watched
 from model.repetition import allowed_repeats, banned_next
+from model.stepping import DecoderWeights, Stepper
 from model.transformer import Transformer
 
 METHODS = ("beam", "greedy", "sample")
@@ -208,9 +210,13 @@ def hypothesis_score(token_log_probs: Sequence[float], length_penalty: float) ->
 
 def masked_log_softmax(logits: Tensor, banned_ids: Collection[int], renormalize: bool = True) -> Tensor:
     """float32 log-probabilities of logits [..., V], with nothing left for `banned_ids`; they sum to one unless told not to."""
+    return _masked_log_softmax(logits, torch.tensor(sorted(banned_ids), dtype=torch.long, device=logits.device), renormalize)
+
+
+def _masked_log_softmax(logits: Tensor, banned_ids: Tensor, renormalize: bool) -> Tensor:
     scores = logits.float() if renormalize else logits.float().log_softmax(dim=-1)
-    if banned_ids:
-        scores = scores.index_fill(-1, torch.tensor(sorted(banned_ids), device=scores.device), -math.inf)
+    if len(banned_ids):
+        scores = scores.index_fill(-1, banned_ids, -math.inf)
     return scores.log_softmax(dim=-1) if renormalize else scores
 
 
@@ -218,18 +224,28 @@ class NextTokenScorer:
     """Log-probabilities of the next token for N rows of one sentence: the source is encoded once, each step costs one new position.
 
     Belongs to one decoding call. Nothing but the last position is ever projected onto the vocabulary.
+    weights: those of the model, prepared; None: prepared for this call.
     """
 
-    def __init__(self, model: Transformer, src_ids: Sequence[int], banned_ids: Collection[int], rules: SearchRules = OWN_RULES) -> None:
+    def __init__(
+        self,
+        model: Transformer,
+        src_ids: Sequence[int],
+        banned_ids: Collection[int],
+        rules: SearchRules = OWN_RULES,
+        weights: DecoderWeights | None = None,
+    ) -> None:
         self._model, self._rules = model, rules
-        self._device = next(model.parameters()).device
-        self._banned_ids = banned_ids
-        self._cache = DecoderCache(model.config.num_decoder_layers)
+        self._weights = DecoderWeights(model, packed=False) if weights is None else weights
+        self._device = self._weights.embedding.device
+        self._banned_ids = self._tensor(sorted(banned_ids))
+        self._cache: DecoderCache | None = None  # only where somebody watches
         self._num_rows = 1
         self._repeats = None if rules.max_repeats is None else allowed_repeats(src_ids, rules.max_repeats)
         self._written: list[tuple[int, ...]] = [()]
         with torch.inference_mode():
             self._memory = model.encode(self._tensor(src_ids)[None])  # [1, S, D]
+            self._stepper = Stepper(model, self._weights, self._memory)
 
     def log_probs(self, token_ids: Sequence[int], rows: Sequence[int], last: bool = False) -> Tensor:
         """Row i continues row rows[i] of the call before with token_ids[i]; the first call is ([start], [0]). Returns [N, V] float32.
@@ -240,13 +256,8 @@ class NextTokenScorer:
         # Entered anew in each call: a generator that yielded inside would leave its caller in inference mode.
         self._written = [(*self._written[row], token_id) for token_id, row in zip(token_ids, rows, strict=True)]
         with torch.inference_mode():
-            if list(rows) != list(range(self._num_rows)):
-                # All rows read the same sentence, so its keys and values need no shuffling, only as many rows.
-                self._cache.reorder(self._tensor(rows), cross=len(rows) != self._num_rows)
-                self._num_rows = len(rows)
-            tgt_in_ids = self._tensor(token_ids)[:, None]  # [N, 1]
-            states = self._model.decode(tgt_in_ids, self._memory, cache=self._cache)  # [N, 1, D]
-            log_probs = masked_log_softmax(self._model.project(states[:, -1]), self._banned_ids, self._rules.renormalize)
+            logits = self._weights.output(self._states(self._tensor(token_ids), rows))
+            log_probs = _masked_log_softmax(logits, self._banned_ids, self._rules.renormalize)
             # One NaN among the logits makes the whole row NaN, so one column tells, if it's not that of a banned token.
             if bool(log_probs[:, self._model.config.eos_id].isnan().any()):
                 raise CheckpointCorruptError("model.safetensors", "the model computes values that are not finite numbers")
@@ -267,8 +278,28 @@ class NextTokenScorer:
             values, ids = top_tokens(self.log_probs(token_ids, rows, last), count)
         return ids, values
 
-    def _tensor(self, ids: Sequence[int]) -> Tensor:
-        return torch.tensor(ids, device=self._device)
+    def _states(self, token_ids: Tensor, rows: Sequence[int]) -> Tensor:
+        """[N, D]. Hooks sit in the modules, so where there are any it is the modules that compute, from that step on."""
+        if self._cache is None:
+            if not watched():
+                return self._stepper(token_ids, rows)
+            self._cache, self._num_rows, rows = self._caught_up(), len(rows), range(len(rows))
+        if list(rows) != list(range(self._num_rows)):
+            # All rows read the same sentence, so its keys and values need no shuffling, only as many rows.
+            self._cache.reorder(self._tensor(rows), cross=len(rows) != self._num_rows)
+            self._num_rows = len(rows)
+        return self._model.decode(token_ids[:, None], self._memory, cache=self._cache)[:, -1]
+
+    def _caught_up(self) -> DecoderCache:
+        """The cache that the modules would have by now, of all but the newest tokens."""
+        cache, read = DecoderCache(self._model.config.num_decoder_layers), self._tensor(self._written)[:, :-1]
+        if read.shape[1]:
+            with unwatched():
+                self._model.decode(read, self._memory.expand(len(read), -1, -1), cache=cache)
+        return cache
+
+    def _tensor(self, ids: Sequence[int] | Sequence[Sequence[int]]) -> Tensor:
+        return torch.tensor(ids, dtype=torch.long, device=self._device)
 
 
 def top_tokens(log_probs: Tensor, count: int) -> tuple[list[list[float]], list[list[int]]]:

@@ -60,6 +60,22 @@ def value_hook(hook: ValueHook) -> Iterator[ValueHook]:
         _value_hooks.reset(token)
 
 
+@contextmanager
+def unwatched() -> Iterator[None]:
+    """Nothing that runs inside the block is shown to any hook: work that a watcher did not ask for."""
+    tokens = _hooks.set(()), _value_hooks.set(())
+    try:
+        yield
+    finally:
+        _hooks.reset(tokens[0])
+        _value_hooks.reset(tokens[1])
+
+
+def watched() -> bool:
+    """Whether anyone in this context wants to see weights or values."""
+    return bool(_hooks.get() or _value_hooks.get())
+
+
 def hooks_active() -> bool:
     """Whether anyone in this context wants to see the weights. If not, attention takes the fused path that never builds them."""
     return bool(_hooks.get())

@@ -13,6 +13,7 @@ from model.attention import MultiHeadAttention
 from model.cache import LayerCache
 from model.config import TransformerConfig
 from model.hooks import AttentionSite
+from model.linear import Linear
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 
@@ -25,8 +26,8 @@ class FeedForward(nn.Module):
         super().__init__()
         d_ff = config.d_ff if d_ff is None else d_ff
         self.activation = _ACTIVATIONS[config.activation]
-        self.linear1 = nn.Linear(config.d_model, d_ff)
-        self.linear2 = nn.Linear(d_ff, config.d_model)
+        self.linear1 = Linear(config.d_model, d_ff)
+        self.linear2 = Linear(d_ff, config.d_model)
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, T, D] -> [B, T, F] -> [B, T, D]."""

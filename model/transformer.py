@@ -7,12 +7,12 @@ from __future__ import annotations
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.cache import DecoderCache
 from model.config import TransformerConfig
 from model.layers import DecoderLayer, EncoderLayer
+from model.linear import linear
 from model.masks import causal_mask, padding_mask
 from model.positional import sinusoidal_table
 
@@ -108,7 +108,7 @@ class Transformer(nn.Module):
     def project(self, states: Tensor) -> Tensor:
         """States [..., D] to logits [..., V]."""
         weight = self.tgt_embedding.tokens.weight if self.output_weight is None else self.output_weight
-        return F.linear(states, weight, self.output_bias)
+        return linear(states, weight, self.output_bias)
 
     def forward(self, src_ids: Tensor, tgt_in_ids: Tensor) -> Tensor:
         """Training's parallel pass: src_ids [B, S] and tgt_in_ids [B, T], padded with pad_id. Returns logits [B, T, V].

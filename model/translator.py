@@ -40,6 +40,7 @@ from model.repetition import MAX_REPEATS
 from model.results import AttentionTrace, Examination, RunnerUps, Translation
 from model.runner_ups import find_runner_ups
 from model.search import search
+from model.stepping import DecoderWeights
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from model.variants import without as variant_without
@@ -78,6 +79,7 @@ class Translator:
         check_fit(model.config, tokenizer, is_marian=generation is not None)
         self._model = model.eval()
         self._device = next(model.parameters()).device
+        self._weights = DecoderWeights(self._model)
         self.tokenizer = tokenizer
         self.name = name
         self.revision = revision
@@ -116,9 +118,9 @@ class Translator:
 
     @property
     def num_bytes(self) -> int:
-        """Memory that the model takes: parameters and tables, each once."""
+        """Memory that the model takes: parameters and tables, each once, and what was prepared for decoding."""
         tensors = {tensor.data_ptr(): tensor for tensor in (*self._model.parameters(), *self._model.buffers())}
-        return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values()) + self._weights.num_bytes
 
     @property
     def source_language(self) -> str | None:
@@ -291,7 +293,7 @@ class Translator:
         limit = length_limit(settings, len(src_ids), self.config.max_len)
         if self.generation is not None and settings.max_new_tokens is None:
             limit = min(limit, marian_limit(self.generation, self.config.max_len))
-        decoding = search(self._model, src_ids, settings, limit, self._banned_ids, self._rules)
+        decoding = search(self._model, src_ids, settings, limit, self._banned_ids, self._rules, self._weights)
 
         def run() -> Generator[DecodingStep, None, Translation]:
             hypotheses = yield from decoding

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from model.decoding import default_max_new_tokens, masked_log_softmax
 from model.errors import CheckpointCorruptError
 from model.hooks import attention_hook
 from model.sampling import greedy_search, sample
+from model.stepping import DecoderWeights, Stepper
 from tests.model.decoding_reference import BANNED, BOS, EOS, SRC_IDS, StepRecorder, finish, small_model
 
 
@@ -120,24 +122,59 @@ def test_nothing_is_left_on_between_steps():
             assert torch.is_grad_enabled()
 
 
+@pytest.mark.parametrize("watched", [False, True], ids=["by steps", "by modules"])
 @pytest.mark.parametrize("method", ["greedy", "beam"])
-def test_only_the_last_position_is_projected_and_the_source_is_encoded_once(method, monkeypatch):
+def test_only_the_last_position_is_projected_and_the_source_is_encoded_once(method, watched, monkeypatch):
     model = small_model(12, 0)
-    calls = Counter()
-    encode, decode, project = model.encode, model.decode, model.project
+    weights, calls = DecoderWeights(model), Counter()
+    encode, decode, output, step = model.encode, model.decode, weights.output, Stepper.__call__
+
+    def counted(name, ids, rows):
+        calls[name] += 1
+        assert ids.shape == (rows,)
+        assert rows == 1 if method == "greedy" else rows in (1, 4)
 
     def counted_decode(tgt_in_ids, *args, **kwargs):
-        assert tgt_in_ids.shape[1] == 1
-        assert tgt_in_ids.shape[0] == 1 if method == "greedy" else tgt_in_ids.shape[0] in (1, 4)
-        calls["decode"] += 1
+        counted("by modules", tgt_in_ids.squeeze(1), len(tgt_in_ids))
         return decode(tgt_in_ids, *args, **kwargs)
 
     monkeypatch.setattr(model, "encode", lambda *args: calls.update(["encode"]) or encode(*args))
     monkeypatch.setattr(model, "decode", counted_decode)
-    monkeypatch.setattr(model, "project", lambda states: calls.update(project=states[..., 0].numel()) or project(states))
-    if method == "greedy":
-        steps, _ = finish(greedy_search(model, SRC_IDS, max_new_tokens=8, banned_ids=BANNED))
-        assert calls == {"encode": 1, "decode": len(steps), "project": len(steps)}
-    else:
-        steps, _ = finish(beam_search(model, SRC_IDS, beam_size=4, max_new_tokens=8, banned_ids=BANNED))
-        assert calls == {"encode": 1, "decode": len(steps), "project": 1 + 4 * (len(steps) - 1)}
+    monkeypatch.setattr(Stepper, "__call__", lambda self, ids, rows: counted("by steps", ids, len(rows)) or step(self, ids, rows))
+    monkeypatch.setattr(weights, "output", lambda states: calls.update(project=states[..., 0].numel()) or output(states))
+    way, options = ("by modules" if watched else "by steps"), {"max_new_tokens": 8, "banned_ids": BANNED, "weights": weights}
+    with attention_hook(lambda site, attn_weights: None) if watched else nullcontext():
+        if method == "greedy":
+            steps, _ = finish(greedy_search(model, SRC_IDS, **options))
+            assert calls == {"encode": 1, way: len(steps), "project": len(steps)}
+        else:
+            steps, _ = finish(beam_search(model, SRC_IDS, beam_size=4, **options))
+            assert calls == {"encode": 1, way: len(steps), "project": 1 + 4 * (len(steps) - 1)}
+
+
+@pytest.mark.parametrize("method", ["greedy", "beam"])
+def test_who_begins_to_watch_midway_sees_the_steps_from_there_on(method):
+    """Modules take over from the steps, with all that was written before, and change nothing."""
+    model = small_model(40, 3)
+    options = {"max_new_tokens": 8, "banned_ids": BANNED} | ({"beam_size": 4} if method == "beam" else {})
+    search = beam_search if method == "beam" else greedy_search
+    whole, seen = StepRecorder(), StepRecorder()
+    with attention_hook(whole):
+        steps, hypotheses = finish(search(model, SRC_IDS, **options))
+    assert len(steps) > 5
+    decoding = search(model, SRC_IDS, **options)
+    alone = [next(decoding) for _ in range(3)]
+    with attention_hook(seen):
+        rest, found = finish(decoding)
+    assert [hypothesis.token_ids for hypothesis in found] == [hypothesis.token_ids for hypothesis in hypotheses]
+    assert [step.index for step in (*alone, *rest)] == list(range(len(steps)))
+    for kind in ("decoder_self", "cross"):
+        assert len(seen.steps[kind]) == len(rest)
+        for ours, theirs in zip(seen.steps[kind], whole.steps[kind][3:], strict=True):
+            for layer in theirs:
+                torch.testing.assert_close(ours[layer], theirs[layer], atol=1e-5, rtol=0)
+    # And whoever stops watching leaves the modules at work.
+    decoding = search(model, SRC_IDS, **options)
+    with attention_hook(StepRecorder()):
+        next(decoding)
+    assert [hypothesis.token_ids for hypothesis in finish(decoding)[1]] == [hypothesis.token_ids for hypothesis in hypotheses]
