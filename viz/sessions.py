@@ -8,6 +8,8 @@ notice if they changed.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,12 +48,37 @@ def forget_visitors(app: Any) -> None:
     app.state_holder.set_blocks(app.get_blocks())
 
 
+class Mailboxes(LRUCache):
+    """Gradio's table of what a page has yet to fetch, by session. At most `max_size` of them: first goes the one that was opened longest
+    ago among those that wait for nothing.
+
+    In Gradio's own table any may go, and its queue ends for good when it then has something to say to a page that waits. Here that is lost.
+    """
+
+    def __init__(self, queue: Any, max_size: int, empty: Callable[[], Any]) -> None:
+        super().__init__(max_size)
+        self._queue, self._empty = queue, empty
+
+    def __setitem__(self, session: str, box: Any) -> None:
+        while session not in self and len(self) >= self.max_size:
+            waiting = {event.session_hash for event in self._queue.event_ids_to_events.values()}
+            del self[next((each for each in self if each not in waiting), next(iter(self)))]
+        super().__setitem__(session, box)
+
+    def __missing__(self, session: str) -> Any:
+        return self._empty()
+
+    def __delitem__(self, session: str) -> None:
+        if session in self:
+            super().__delitem__(session)
+
+
 def bounded(blocks: Any) -> Any:
     """The same Blocks, their queue keeping fewer answers that nobody fetches, and forgetting whose they were.
 
     Gradio keeps those of 2,000 pages that left, or that never were pages, up to a megabyte and a half each, and every page's name for good.
     """
     queue = blocks._queue
-    queue.pending_messages_per_session.max_size = UNREAD
-    queue.pending_event_ids_session = LRUCache(KNOWN)
+    queue.pending_messages_per_session = Mailboxes(queue, UNREAD, asyncio.Queue)
+    queue.pending_event_ids_session = Mailboxes(queue, KNOWN, set)
     return blocks

@@ -156,12 +156,39 @@ def test_what_is_kept_does_not_grow_with_visitors(served: tuple, monkeypatch: py
     for kept in (states.session_data, states.time_last_used, queue.pending_messages_per_session):
         kept.clear()  # those of the tests before
     monkeypatch.setattr(queue.pending_messages_per_session, "max_size", 20)
-    asyncio.run(class_of(url, [[f"Tab {i} asks this"] for i in range(30)]))
+    for part in range(3):
+        asyncio.run(class_of(url, [[f"Tab {i} of part {part} asks this"] for i in range(10)]))
     until(lambda: not working(demo))
     assert len(states.time_last_used) == len(states.session_data) == 10
     assert len(queue.pending_messages_per_session) == 20 and len(queue.pending_event_ids_session) <= sessions.KNOWN
     assert not queue.event_ids_to_events and len(queue.event_analytics) <= 1
     assert sum(messages.qsize() for messages in queue.pending_messages_per_session.values()) <= 20
+
+
+def test_more_tabs_than_are_remembered_do_not_end_the_queue(served: tuple, translator: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+    demo, url = served
+    queue = demo._queue
+    queue.pending_messages_per_session.clear()
+    queue.pending_event_ids_session.clear()
+    for table in (queue.pending_messages_per_session, queue.pending_event_ids_session):
+        monkeypatch.setattr(table, "max_size", 3)
+    translator.gate.clear()
+
+    async def visit() -> None:
+        async with visiting(url) as (http, event):
+            for i in range(6):  # they all wait, so that one that waits has to go
+                assert (await Visitor(http, event).join(f"Tab {i} too many", "fra", 4)).status_code == 200
+            translator.gate.set()
+            while len(queue) or working(demo):
+                await asyncio.sleep(0.02)
+            last = Visitor(http, event)
+            for i in range(4):  # of those that wait for nothing, the oldest goes, and this one stays
+                joined = await last.join(f"Asked before {i} others", "fra", 4)
+                assert (await Visitor(http, event).translate(f"Tab {i} comes later")).problem is None
+                assert (await last.answer_to(joined.json()["event_id"]))[1]["text"] == f"aSKED BEFORE {i} OTHERS"
+
+    asyncio.run(asyncio.wait_for(visit(), 60))
+    assert not queue.stopped and len(queue.pending_messages_per_session) == len(queue.pending_event_ids_session) == 3
 
 
 def test_nothing_that_was_typed_or_shown_is_kept_of_a_session(served: tuple, monkeypatch: pytest.MonkeyPatch) -> None:
