@@ -40,7 +40,7 @@ def save_checkpoint(model: Transformer, folder: Path, dtype: torch.dtype = torch
 
     Shards stay under 10 MB, the size above which a Space's git wants large-file storage, unless one matrix alone is larger.
     Raises ValueError, writing nothing, if a weight is not a finite number in `dtype`, or if the positions are not those of the formula,
-    which is what loading computes.
+    which is what loading computes. Raises OSError, and leaves the old files, if the disk is full or refuses them.
     """
     state = {key: value.detach().to("cpu", dtype).contiguous() for key, value in _state_dict(model).items()}
     for key, value in state.items():
@@ -52,7 +52,10 @@ def save_checkpoint(model: Transformer, folder: Path, dtype: torch.dtype = torch
     folder.mkdir(parents=True, exist_ok=True)
     # Written beside, then moved: a full disk leaves the old checkpoint whole.
     with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as new:
-        save_torch_state_dict(state, new, max_shard_size=max_shard_size, safe_serialization=True)
+        try:
+            save_torch_state_dict(state, new, max_shard_size=max_shard_size, safe_serialization=True)
+        except SafetensorError as error:  # how it words a full disk
+            raise OSError(f"the weights were not written: {error}") from error
         later = {field.name: field.default for field in fields(TransformerConfig) if field.name in _LATER}
         values = {name: value for name, value in asdict(model.config).items() if name not in later or value != later[name]}
         text = json.dumps({"format": FORMAT, **values}, indent=2)

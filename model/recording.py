@@ -32,10 +32,14 @@ def save_run(path: str | Path, translation: Translation, examination: Examinatio
     arrays = {name: getattr(examination.trace, name) for name in MAPS}
     arrays |= {_norm_name(kind): norms for kind, norms in (examination.norms or {}).items()}
     unfinished = path.with_name(path.name + ".part")
-    with unfinished.open("wb") as file:
-        text = np.frombuffer(json.dumps(values, ensure_ascii=False).encode("utf-8"), dtype=np.uint8)
-        np.savez_compressed(file, translation=text, **arrays)
-    os.replace(unfinished, path)
+    try:
+        with unfinished.open("wb") as file:
+            text = np.frombuffer(json.dumps(values, ensure_ascii=False).encode("utf-8"), dtype=np.uint8)
+            np.savez_compressed(file, translation=text, **arrays)
+        os.replace(unfinished, path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)  # a full disk has its room back
+        raise
 
 
 def load_run(path: str | Path) -> tuple[Translation, AttentionTrace]:

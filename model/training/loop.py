@@ -309,7 +309,13 @@ def start_processes() -> None:
 def _replace(path: Path, value: object) -> None:
     # Killed half-way, the old file stays whole.
     partial = path.with_name(path.name + ".part")
-    torch.save(value, partial)
+    try:
+        torch.save(value, partial)
+    except BaseException as error:
+        partial.unlink(missing_ok=True)  # a full disk has its room back
+        if isinstance(error, RuntimeError):  # how torch words it
+            raise OSError(f"{path.name} was not written, is the disk full? ({error})") from error
+        raise
     partial.replace(path)
 
 

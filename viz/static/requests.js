@@ -46,6 +46,12 @@
     settled(event, underWay[event] - 1);
   };
   atlas.failed = (event) => {
+    if (tooLarge) { // the same again would be, too
+      tooLarge = false;
+      forget(event);
+      settled(event, 0);
+      return noAnswer({code: "too_large", params: {}});
+    }
     const tries = (refused[event]?.tries ?? 0) + 1;
     if (tries > MOST_TRIES) {
       forget(event);
@@ -73,11 +79,14 @@
 
   /* Gradio tells that a request failed, not why; the answer to it does. */
   const TOO_OFTEN = 429;
+  const TOO_LARGE = 413; // viz/door.py
   let pause = null; // s, if the last refused request came too early
+  let tooLarge = false;
   const plainFetch = window.fetch;
   window.fetch = async (...asked) => {
     const answer = await plainFetch(...asked);
     if (!answer.ok && new URL(answer.url, location.href).pathname.endsWith("/queue/join")) {
+      tooLarge = answer.status === TOO_LARGE;
       pause = answer.status === TOO_OFTEN ? Number(answer.headers.get("retry-after")) || 1 : null;
     }
     return answer;
@@ -115,15 +124,26 @@
       refusals = (await isAlive()) ? 0 : refusals + 1;
       if (idle() || mine !== watch) return;
       if (refusals < 2) return (aliveTimer = setTimeout(ask, refusals ? ALIVE_EVERY / 2 : ALIVE_EVERY));
-      Object.keys(underWay).forEach((event) => {
+      const lost = Object.keys(underWay).filter((event) => underWay[event]);
+      lost.forEach((event) => {
         underWay[event] = 0;
         forget(event);
       });
       noAnswer({code: "lost", params: {}});
       rest();
+      askOnceAwake(lost, mine);
     };
     clearTimeout(aliveTimer);
     aliveTimer = setTimeout(ask, ALIVE_EVERY);
+  };
+
+  /* A server that slept (a Space does when nobody comes) answers again after a while: what was lost is then asked for anew, with what is chosen
+   * by then, unless the visitor has asked meanwhile, or Gradio has reloaded the page. */
+  const askOnceAwake = async (lost, mine) => {
+    await new Promise((done) => setTimeout(done, 2 * ALIVE_EVERY));
+    if (mine !== watch) return;
+    if (!(await isAlive())) return askOnceAwake(lost, mine);
+    if (mine === watch) lost.forEach(atlas.begin);
   };
 
   /* When Gradio reloads the page after a lost connection, what the visitor wrote and chose comes back. It is kept in this tab alone,
