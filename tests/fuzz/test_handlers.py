@@ -77,7 +77,7 @@ def check_answer(answer: Any) -> None:
 
 @pytest.mark.parametrize("name", HANDLERS)
 def test_whatever_a_page_sends(runs: RunCache, name: str, caplog: pytest.LogCaptureFixture) -> None:
-    @share(0.008 if name in SLOW else 0.025)
+    @share(0.005 if name in SLOW else 0.015)
     @given(sent)
     def run(what: tuple[Any, Any]) -> None:
         with in_time():
@@ -87,7 +87,7 @@ def test_whatever_a_page_sends(runs: RunCache, name: str, caplog: pytest.LogCapt
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
-@share(0.06)
+@share(0.04)
 @given(texts | anything_sent, texts | anything_sent, stores | anything_sent)
 def test_whatever_is_typed(runs: RunCache, text: object, own: object, store: object) -> None:
     with in_time():
@@ -95,7 +95,7 @@ def test_whatever_is_typed(runs: RunCache, text: object, own: object, store: obj
 
 
 def test_whatever_is_to_be_saved(runs: RunCache, tmp_path: Path) -> None:
-    @share(0.03)
+    @share(0.02)
     @given(sent)
     def run(what: tuple[Any, Any]) -> None:
         with in_time():
@@ -109,14 +109,14 @@ def test_whatever_is_to_be_saved(runs: RunCache, tmp_path: Path) -> None:
     run()
 
 
-@share(0.04)
+@share(0.03)
 @given(stores | anything_sent | st.builds(lambda name: {"wanted": {"name": name}}, texts | junk))
 def test_whatever_model_is_wanted(runs: RunCache, store: object) -> None:
     with in_time():
         check_answer(models.load(runs, store))
 
 
-@share(0.06)
+@share(0.04)
 @given(st.tuples(texts | junk, st.sampled_from(("fra", "")) | junk, st.sampled_from((1, 2)) | junk, st.just("cross") | junk, junk, junk,
                  st.sampled_from(("", None)) | texts | junk, st.just("embedded") | junk, st.just("read") | junk, st.just("words") | junk,
                  st.just("hidden") | junk))

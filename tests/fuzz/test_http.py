@@ -50,7 +50,7 @@ def test_these_are_all_events(site: Site) -> None:
     assert sorted(site.events) == sorted(EVENTS)
 
 
-@share(0.16)
+@share(0.12)
 @given(st.sampled_from(EVENTS), st.data())
 def test_every_event_with_any_json(site: Site, name: str, data: st.DataObject) -> None:
     kinds = {1: (stores,), 2: (results, stores), 3: (results, stores, json_values())}
@@ -84,7 +84,7 @@ WHERE = st.sampled_from(("queue/join", "call/translate", "call/v2/translate", "c
 TYPES = st.sampled_from(("application/json", "application/json", "application/json; charset=utf-16", "text/plain", "", "\x80"))
 
 
-@share(0.06)
+@share(0.05)
 @given(st.binary(max_size=200) | bodies, WHERE, TYPES)
 @example(b'{"fn_index": 3, "data": ["x", "", {}], "session_hash": "b", "batched": true, "trigger_id": 1}', "queue/join", "application/json")
 def test_any_body(site: Site, body: bytes, where: str, kind: str) -> None:
@@ -98,7 +98,7 @@ PIECES = st.sampled_from((
 METHODS = st.sampled_from(("GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS"))
 
 
-@share(0.08)
+@share(0.06)
 @given(st.lists(PIECES, max_size=6).map("/".join) | st.text(max_size=40), METHODS, st.booleans())
 def test_any_address(site: Site, path: str, method: str, prefixed: bool) -> None:
     path = quote(path.encode("utf-8", "replace"), safe="/%?=:&.")
@@ -114,7 +114,7 @@ VALUES = st.text(st.characters(max_codepoint=255, exclude_categories=("Cc",)), m
 )
 
 
-@share(0.04)
+@share(0.03)
 @given(
     st.dictionaries(NAMES, VALUES, min_size=1, max_size=4),
     st.sampled_from(("/", "/config", "/gradio_api/queue/join", "/theme.css", "/gradio_api/info")),
