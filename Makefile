@@ -8,6 +8,8 @@ PORT ?= 7860
 BENCH_ARGS ?=
 # handed to pytest as it is, e.g. PYTEST_ARGS="tests/model -k masks"
 PYTEST_ARGS ?=
+# how many examples `make fuzz` tries
+FUZZ ?= 10000
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -27,7 +29,7 @@ export TOKENIZERS_PARALLELISM := false
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test lint check-browser bench bench-views clean distclean
+.PHONY: help venv run test fuzz lint check-browser bench bench-views clean distclean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -41,6 +43,9 @@ run: $(RUNTIME)  ## start the page on port 7860 (PORT=8000 make run: another one
 # Tests use tiny models, which are quickest on one thread.
 test: lint check-browser  ## run ruff and all tests (browser tests only where Chromium is installed)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+
+fuzz: $(DEV)  ## try 10,000 hostile texts, calls and requests, new ones each time (FUZZ=2000: fewer)
+	@ATLAS_FUZZ=$(FUZZ) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:xdist tests/fuzz
 
 lint: $(DEV)  ## run ruff
 	@$(BIN)/ruff check .
