@@ -46,6 +46,8 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
         def _pass(self) -> None:
             if self.path in proxy.pages:
                 return self._say(200, proxy.pages[self.path])
+            if not proxy.servers:
+                return self._say(404, "")
             if proxy.asleep:
                 return self._say(503, "<p>This Space is waking up.</p>")
             number = proxy.server_for(self.headers.get("Cookie"))
