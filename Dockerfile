@@ -28,7 +28,7 @@ ENV PATH=/venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1
 RUN python -m compileall -q app.py model viz
-USER atlas
+USER 1000
 # Models that visitors load stay here, from one container to the next.
 VOLUME /models
 EXPOSE 7860

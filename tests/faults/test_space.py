@@ -109,7 +109,7 @@ def test_the_image_holds_what_the_app_imports_and_nothing_else(dockerfile: str) 
 
 def test_the_image_runs_without_rights_and_says_that_it_lives(dockerfile: str) -> None:
     lines = dockerfile.splitlines()
-    assert lines.index("USER atlas") < next(i for i, line in enumerate(lines) if line.startswith("CMD "))
+    assert lines.index("USER 1000") < next(i for i, line in enumerate(lines) if line.startswith("CMD "))
     probe = re.search(r'CMD \["python", "-c", "(.+)"\]$', dockerfile, re.MULTILINE)
     assert probe is not None
     compile(probe[1], "probe", "exec")
