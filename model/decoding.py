@@ -210,13 +210,14 @@ def hypothesis_score(token_log_probs: Sequence[float], length_penalty: float) ->
 
 def masked_log_softmax(logits: Tensor, banned_ids: Collection[int], renormalize: bool = True) -> Tensor:
     """float32 log-probabilities of logits [..., V], with nothing left for `banned_ids`; they sum to one unless told not to."""
-    return _masked_log_softmax(logits, torch.tensor(sorted(banned_ids), dtype=torch.long, device=logits.device), renormalize)
+    return _masked_log_softmax(logits.clone(), torch.tensor(sorted(banned_ids), dtype=torch.long, device=logits.device), renormalize)
 
 
 def _masked_log_softmax(logits: Tensor, banned_ids: Tensor, renormalize: bool) -> Tensor:
+    """Writes into logits, where these are float32 already."""
     scores = logits.float() if renormalize else logits.float().log_softmax(dim=-1)
     if len(banned_ids):
-        scores = scores.index_fill(-1, banned_ids, -math.inf)
+        scores.index_fill_(-1, banned_ids, -math.inf)
     return scores.log_softmax(dim=-1) if renormalize else scores
 
 
@@ -259,7 +260,7 @@ class NextTokenScorer:
             logits = self._weights.output(self._states(self._tensor(token_ids), rows))
             log_probs = _masked_log_softmax(logits, self._banned_ids, self._rules.renormalize)
             # One NaN among the logits makes the whole row NaN, so one column tells, if it's not that of a banned token.
-            if bool(log_probs[:, self._model.config.eos_id].isnan().any()):
+            if any(map(math.isnan, log_probs[:, self._model.config.eos_id].tolist())):
                 raise CheckpointCorruptError("model.safetensors", "the model computes values that are not finite numbers")
             if self._repeats is not None:
                 for row, written in enumerate(self._written):

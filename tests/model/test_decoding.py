@@ -70,6 +70,8 @@ def test_log_probabilities_are_float32_and_sum_to_one():
     assert log_probs.dtype == torch.float32
     assert torch.allclose(log_probs.exp().sum(-1), torch.ones(3))
     assert bool((log_probs[:, [0, 7]] == -math.inf).all())
+    kept = logits.float()
+    assert torch.equal(masked_log_softmax(kept, (0, 7)), log_probs) and torch.equal(kept, logits.float())
 
 
 def test_a_model_without_numbers_is_an_error():
