@@ -204,13 +204,14 @@ torch.randn(512, 512) @ torch.randn(512, 512)  # both threads are there before t
 translator.translate("Both threads compute this long enough.", "fra")
 run = RunCache(translator).get(Request("I am a student.", "fra"))
 assert run.translation == translator.translate("I am a student.", "fra")
-print(len(zero.answered), torch.get_num_threads())
+print(len(zero.answered), torch.get_num_threads(), "torch._dynamo" in sys.modules)
 zero.stop()
 """
 
 
 def test_the_embedded_model_after_many_threads_have_computed() -> None:
-    """None of them is there after the fork: a process that waited for them would never answer."""
+    """None of them is there after the fork: a process that waited for them would never answer. (And torch's compiler, which takes longer to
+    load than all the rest of the model, is not asked for.)"""
     environment = {**os.environ, "OMP_NUM_THREADS": "2", "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", THREADS], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
-    assert done.stdout.strip() == "1 2", done.stderr
+    assert done.stdout.strip() == "1 2 False", done.stderr
