@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from model.errors import AtlasError
@@ -111,6 +111,7 @@ def test_whatever_is_to_be_saved(runs: RunCache, tmp_path: Path) -> None:
 
 @share(0.03)
 @given(stores | anything_sent | st.builds(lambda name: {"wanted": {"name": name}}, texts | junk))
+@example({"wanted": {"name": 10**5000}})
 def test_whatever_model_is_wanted(runs: RunCache, store: object) -> None:
     with in_time():
         check_answer(models.load(runs, store))

@@ -100,6 +100,8 @@ METHODS = st.sampled_from(("GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS"))
 
 @share(0.06)
 @given(st.lists(PIECES, max_size=6).map("/".join) | st.text(max_size=40), METHODS, st.booleans())
+@example("assets/" + "a" * 300, "GET", False)
+@example("file=/tmp/" + "a" * 300, "GET", True)
 def test_any_address(site: Site, path: str, method: str, prefixed: bool) -> None:
     path = quote(path.encode("utf-8", "replace"), safe="/%?=:&.")
     check(site.ask(f"/{'gradio_api/' if prefixed else ''}{path}", method, b"" if method in ("POST", "PUT") else None))
@@ -136,7 +138,7 @@ def test_any_header(site: Site, headers: dict[str, str], path: str, host: bool) 
 
 
 @pytest.mark.parametrize("path", [
-    "/pwa_icon/60000", "/monitoring", "/monitoring/summary", "/monitoring/x", "/gradio_api/runs", "/gradio_api/dev/reload",
+    "/pwa_icon/512", "/monitoring", "/monitoring/summary", "/monitoring/x", "/gradio_api/runs", "/gradio_api/dev/reload",
     "/gradio_api/upload_progress?upload_id=x", "/gradio_api/proxy=http://127.0.0.1:1/x", "/gradio_api/deep_link?session_hash=x",
     "/gradio_api/custom_component/a/b/c/d", "/gradio_api/stream/a/b/1/playlist.m3u8", "/gradio_api/file/etc/passwd", "/login",
     "/gradio_api/vibe-code", "/gradio_api/profiling/traces", "/docs", "/openapi.json", "/redoc", "/gradio_api/run-history/buckets",
