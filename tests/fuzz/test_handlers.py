@@ -12,13 +12,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from model.errors import AtlasError
+from model.errors import AtlasError, InvalidSettingError
 from model.pool import ModelPool
 from model.tokenizer import Tokenizer
 from model.translator import Translator
 from tests.fuzz.asked import anything_sent, results, stores
 from tests.fuzz.budget import in_time, share
-from tests.fuzz.strategies import junk, texts
+from tests.fuzz.strategies import bad_index, junk, texts
 from tests.tiny import random_model, tiny_config, train_tokenizer
 from tests.viz.fakes import shelf
 from viz.panels import (
@@ -36,7 +36,8 @@ from viz.panels import (
     translate,
 )
 from viz.panels import share as save
-from viz.runs import RunCache
+from viz.panels.choice import AGGREGATES
+from viz.runs import Request, RunCache
 
 HANDLERS: dict[str, Callable[..., Any]] = {
     "maps": translate.more_maps,
@@ -105,6 +106,33 @@ def test_whatever_is_to_be_saved(runs: RunCache, tmp_path: Path) -> None:
                 path = Path(answer["file"]["path"])
                 assert path.parent.parent == tmp_path and path.name.startswith("attention-atlas")
                 path.unlink()
+
+    run()
+
+
+def not_there(value: object) -> bool:
+    """No index below 2 as a page sends it: JavaScript's 1.0 is one, nothing at all means the last, and some heads have names."""
+    return value is not None and value not in AGGREGATES and not (isinstance(value, float) and value in (0, 1))
+
+
+def test_no_index_that_is_not_there(runs: RunCache, tmp_path: Path) -> None:
+    request = {"text": "I am a student.", "target": "fra", "beam_size": 1}
+    shown = {"request": request}
+    runs.get(Request.from_page(request))
+
+    @share(0.03)
+    @given(st.sampled_from(("layer", "head")), bad_index(2).filter(not_there))
+    @example("layer", -1)
+    @example("head", True)
+    def run(name: str, bad: object) -> None:
+        store = {"kind": "cross", "layer": 0, "head": 0, "exporting": {"form": "csv_map"}, name: bad}
+        assert save.export(runs, shown, store, tmp_path)["problem"]["code"] == "invalid_setting"
+        if name == "layer":
+            message, *_ = translate.more_maps(runs, shown, {"wanted_layer": {"kind": "cross", "layer": bad}})
+            assert message["code"] == "invalid_setting"
+        if not isinstance(bad, str):  # programs write "1" for a head
+            with pytest.raises(InvalidSettingError):
+                api.attention(runs, **request, **{"layer": 0, "head": 0, name: bad})
 
     run()
 
