@@ -118,9 +118,14 @@ class Translator:
 
     @property
     def num_bytes(self) -> int:
-        """Memory that the model takes: parameters and tables, each once, and what was prepared for decoding."""
+        """Memory that the model itself takes: parameters and tables, each once."""
         tensors = {tensor.data_ptr(): tensor for tensor in (*self._model.parameters(), *self._model.buffers())}
-        return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values()) + self._weights.num_bytes
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+
+    @property
+    def memory_bytes(self) -> int:
+        """The same with the copies that were laid out for decoding (`model.stepping`)."""
+        return self.num_bytes + self._weights.num_bytes
 
     @property
     def source_language(self) -> str | None:

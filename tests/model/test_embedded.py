@@ -10,6 +10,7 @@ from model import load_translator
 from model.catalogue import EMBEDDED
 from model.config import count_parameters
 from model.recording import load_run
+from model.stepping import DecoderWeights
 from model.training.export import EVALUATION_FILE, EXAMPLE_FILE
 
 
@@ -60,3 +61,10 @@ def test_the_card_says_what_was_measured(translator):
         assert f"| {measured['sentences']:,} | {measured['bleu']} | {measured['chrf']} |" in card
     assert re.search(rf"\b{sum(count_parameters(translator.config).values()):,}\b", card)
     assert "Tatoeba" in card and "CC BY 2.0 FR" in card
+
+
+def test_the_copies_for_decoding_are_counted_apart(translator):
+    """What Machine shows is the model's own size; what the pool makes room for is all of it."""
+    config = translator.config
+    assert translator.num_bytes == 4 * (sum(count_parameters(config).values()) + config.max_len * config.d_model)
+    assert translator.memory_bytes - translator.num_bytes == DecoderWeights(translator.model).num_bytes <= 21 * 10**6

@@ -16,7 +16,7 @@ from model.pool import GB, IN_ALL, MB, ModelPool, memory_limit
 @dataclass(frozen=True)
 class Model:
     name: str
-    num_bytes: int = 10
+    memory_bytes: int = 10
     revision: str | None = None
 
 

@@ -72,7 +72,7 @@ class FakeTranslator:
     name = "fake"
     revision: str | None = None
     source_language: str | None = "eng"
-    num_bytes = 1000
+    num_bytes = memory_bytes = 1000
     warnings: tuple[LoadWarning, ...] = ()
     best_heads: dict[str, tuple[int, int]] = {}
     profile: HeadProfile | None = None
