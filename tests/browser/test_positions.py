@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
+from model.analysis.learned_positions import load_learned_table
 from model.config import count_parameters
 from model.translator import Translator
 from tests.browser.conftest import NARROW, Open
@@ -76,10 +77,11 @@ def test_the_sections_show_the_models_numbers(open_real: Open, embedded: Transla
 
     section(page, "schemes")
     lines = traces(page, "schemes-plot")
-    assert len(lines) == config.num_heads + 2
+    assert len(lines) == config.num_heads + 5
     np.testing.assert_allclose(lines[0]["y"], -0.5 * np.arange(51))
     expect(page.locator("[data-number=learned]")).to_have_text(f"{max_len * d_model:,}")
     expect(page.locator("[data-number=rotary]")).to_have_text("0")
+    expect(page.locator("#schemes-foot [data-said]")).to_contain_text(f"{load_learned_table().tokens:,}")
 
     section(page, "join")
     counts = page.locator("#join .way-number b")

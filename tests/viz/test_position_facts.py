@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from model.analysis.learned_positions import load_learned_table
 from model.config import TransformerConfig, count_parameters
 from model.errors import InvalidSettingError
 from model.pool import ModelPool
@@ -165,7 +166,7 @@ def test_schemes_stand_on_one_scale(runs: RunCache) -> None:
     message, view, facts = position_schemes.draw_schemes(runs, None, STORE)
     assert message is None
     lines = [values(trace["y"]) for trace in figure(view)["data"]]
-    assert len(lines) == 6  # four heads of ALiBi, added, rotary
+    assert len(lines) == 9  # four heads of ALiBi, added, rotary; of the learned table the mean, the lowest and the highest
     assert lines[0] == pytest.approx(-(2.0**-2) * np.arange(51)) and lines[3] == pytest.approx(-(2.0**-8) * np.arange(51))
     added = [math.fsum(math.cos(k * angle(i)) - 1 for i in range(32)) / 8 for k in range(51)]
     assert lines[4] == pytest.approx(added, abs=1e-4)
@@ -173,6 +174,23 @@ def test_schemes_stand_on_one_scale(runs: RunCache) -> None:
     assert lines[5] == pytest.approx(rotary, abs=1e-9)
     assert facts["parameters"] == {"added": 0, "learned": MAX_LEN * D_MODEL, "rotary": 0, "alibi": 0}
     assert (facts["head_dim"], facts["num_heads"]) == (16, 4) and 0 <= facts["spread"] < 1e-9
+
+
+def test_learned_positions_stand_beside_them_with_what_they_were_trained_in(runs: RunCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, view, facts = position_schemes.draw_schemes(runs, None, STORE)
+    table = load_learned_table()
+    rows = table.trained.astype(np.float64)
+    mean, lowest, highest = (values(trace["y"]) for trace in figure(view)["data"][6:])
+    assert len(mean) == min(51, (len(rows) + 1) // 2)
+    for k in (0, 1, 7):
+        apart = [-((rows[p] - rows[p + k]) @ (rows[p] - rows[p + k])) / (2 * math.sqrt(rows.shape[1])) for p in range(len(rows) - k)]
+        assert (mean[k], lowest[k], highest[k]) == pytest.approx((sum(apart) / len(apart), min(apart), max(apart)))
+    told = facts["table"]
+    assert (told["places"], told["tokens"], told["texts"]) == (len(rows), table.tokens, 1000)
+    assert told["norm"] == pytest.approx(sum(math.sqrt(row @ row) for row in rows) / len(rows))
+    monkeypatch.setattr(position_schemes, "_learned_table", lambda: None)  # its file is damaged
+    message, view, facts = position_schemes.draw_schemes(runs, None, STORE)
+    assert message is None and facts["table"] is None and len(figure(view)["data"]) == 6
 
 
 # --- added against joined ---

@@ -24,6 +24,9 @@ KIND_COLORS: dict[str, str] = {
 NEGATIVE_COLOR = "#6b5fae"  # violet
 POSITIVE_COLOR = "#a9762f"  # ochre
 
+# Learned positions, beside the computed ones.
+LEARNED_COLOR = "#b3477c"  # rose
+
 WAVE_COLORS = (POSITIVE_COLOR, NEGATIVE_COLOR)  # sine, cosine
 
 # Veil and strokes over cells that cannot be attended to. This grey shows on both pages.

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 import numpy as np
 
+from model.analysis.learned_positions import ENOUGH, LearnedTable, learned_scores, load_learned_table
 from model.analysis.position_facts import similarity
 from model.analysis.position_join import join_costs
 from model.analysis.position_schemes import alibi_scores, rotary_scores, sinusoidal_scores
+from model.errors import AtlasError
 from viz.components import PlotlyView, view_value
 from viz.figures.position_schemes import SchemeTexts, scheme_figure
 from viz.page import static_block
@@ -33,8 +36,31 @@ NO_SENTENCE = (10, 10)  # lengths to count with while there is no sentence
 # --- schemes ---
 
 
+@lru_cache(maxsize=1)
+def _learned_table() -> LearnedTable | None:
+    """The trained table that belongs to the program; None, said in the log, if its file cannot be read: the picture goes without."""
+    try:
+        return load_learned_table()
+    except AtlasError as error:
+        print(f"No learned positions to show: {error}")
+        return None
+
+
+def _learned_facts(table: LearnedTable) -> dict[str, Any]:
+    """What the table was trained in, how many of its rows count, and how long they are on average beside sines of that width."""
+    rows = table.trained
+    return {
+        **{name: getattr(table, name) for name in ("d_model", "num_encoder_layers", "num_decoder_layers", "tokens", "valid_loss")},
+        "places": len(rows),
+        "texts": ENOUGH,
+        "norm": float(np.linalg.norm(rows, axis=1).mean()),
+        "sines": (table.d_model / 2) ** 0.5,
+    }
+
+
 def schemes_value(translator: Translator, language: str) -> tuple[str, dict[str, Any]]:
-    """The picture; and {layout facts, "parameters": by scheme, "spread": of RoPE's scores between places, None without RoPE}."""
+    """The picture; and {sizes, "parameters": by scheme, "spread": of RoPE's scores between places, None without RoPE, "table": what the
+    learned table was trained in, None without one}."""
     config = translator.config
     head_dim, num_heads = config.d_model // config.encoder.num_heads, config.encoder.num_heads
     table = translator.positional_encoding(config.max_len)
@@ -49,9 +75,16 @@ def schemes_value(translator: Translator, language: str) -> tuple[str, dict[str,
         added=say(language, "positions.schemes.added.line"),
         rotary=say(language, "positions.schemes.rotary.line", head_dim=head_dim),
         slope=say(language, "positions.schemes.alibi.line"),
+        learned=say(language, "positions.schemes.learned.line"),
     )
+    table_of_rows = _learned_table()
+    learned = None
+    if table_of_rows is not None:
+        # Half of the places apart at most, so that every mean is one of many pairs.
+        found = learned_scores(table_of_rows.trained, min(count, (len(table_of_rows.trained) + 1) // 2))
+        learned = (found.mean, found.lowest, found.highest)
     added = sinusoidal_scores(similarity(table).dot[:count], config.d_model)
-    figure = scheme_figure(added, rotary, alibi_scores(num_heads, count), texts=texts)
+    figure = scheme_figure(added, rotary, alibi_scores(num_heads, count), texts=texts, learned=learned)
     facts = {
         "head_dim": head_dim,
         "num_heads": num_heads,
@@ -59,6 +92,7 @@ def schemes_value(translator: Translator, language: str) -> tuple[str, dict[str,
         "d_model": config.d_model,
         "parameters": {"added": 0, "learned": config.max_len * config.d_model, "rotary": 0, "alibi": 0},
         "spread": spread,
+        "table": None if table_of_rows is None else _learned_facts(table_of_rows),
     }
     return view_value({language: figure}, {language: say(language, "alt.schemes", last=count - 1, heads=num_heads)}), facts
 

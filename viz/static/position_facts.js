@@ -59,14 +59,19 @@
 
   /* ---- other schemes ---- */
   const grouped = (count) => count.toLocaleString("en-US");
+  const told = (table) => table && {
+    encoder: table.num_encoder_layers, decoder: table.num_decoder_layers, wide: table.d_model, tokens: grouped(table.tokens),
+    loss: table.valid_loss.toFixed(2), places: table.places, texts: grouped(table.texts), norm: table.norm.toFixed(1),
+    sines: table.sines.toFixed(1),
+  };
   const schemes = (element, props, watch) => {
     const host = element.querySelector("[data-said]");
-    shown(element, props, watch, ({parameters, spread, head_dim, num_heads, limit, d_model}) => {
+    shown(element, props, watch, ({parameters, spread, head_dim, num_heads, limit, d_model, table}) => {
       element.querySelectorAll("[data-number]").forEach((cell) => (cell.textContent = grouped(parameters[cell.dataset.number])));
       const params = {head_dim, num_heads, limit, d_model, spread: spread === null ? "" : atlas.positions.tiny(spread)};
       write(host, [
         {key: spread === null ? "positions.schemes.said.odd" : "positions.schemes.said", params},
-        {key: "positions.schemes.said.learned", params},
+        {key: table ? "positions.schemes.said.learned" : "positions.schemes.said.unlearned", params: {...params, ...told(table)}},
       ]);
     });
     whenSeen(sectionOf(element), "position_schemes", () => JSON.stringify([state.model, state.lang]));

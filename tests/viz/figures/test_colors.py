@@ -28,7 +28,7 @@ LAB = np.array(
     [[0.2104542553, 0.7936177850, -0.0040720468], [1.9779984951, -2.4285922050, 0.4505937099], [0.0259040371, 0.7827717662, -0.8086757660]]
 )
 PAGES = {name: theme.page for name, theme in colors.THEMES.items()}
-EVERY_COLOR = {**colors.KIND_COLORS, "negative": colors.NEGATIVE_COLOR, "positive": colors.POSITIVE_COLOR}
+EVERY_COLOR = {**colors.KIND_COLORS, "negative": colors.NEGATIVE_COLOR, "positive": colors.POSITIVE_COLOR, "learned": colors.LEARNED_COLOR}
 
 
 def srgb(color: str) -> np.ndarray:

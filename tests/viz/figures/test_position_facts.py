@@ -127,7 +127,7 @@ def test_the_matrix_holds_the_cosines_of_all_pairs_of_rows(layout: str) -> None:
 
 # --- schemes ---
 
-SCHEMES = SchemeTexts("distance", "score", "added", "rotary", "ALiBi {head}: {slope}")
+SCHEMES = SchemeTexts("distance", "score", "added", "rotary", "ALiBi {head}: {slope}", "learned")
 
 
 def test_every_scheme_is_drawn_as_given_and_named() -> None:
@@ -143,6 +143,22 @@ def test_every_scheme_is_drawn_as_given_and_named() -> None:
     assert len(as_sent(scheme_figure(added, None, alibi, texts=SCHEMES))["data"]) == 3
     with pytest.raises(ValueError, match="31 distances"):
         scheme_figure(added, rotary[:5], alibi, texts=SCHEMES)
+
+
+def test_the_learned_line_ends_where_its_rows_do_within_its_band() -> None:
+    added, alibi = -np.linspace(0, 4, 31), -np.array([[0.5]]) * np.arange(31)
+    mean, lowest, highest = -np.linspace(0, 3, 12), -np.linspace(0, 5, 12), -np.linspace(0, 1, 12)
+    sent = as_sent(scheme_figure(added, None, alibi, texts=SCHEMES, learned=(mean, lowest, highest)))
+    line, low, high = sent["data"][2:]
+    for trace, expected in ((line, mean), (low, lowest), (high, highest)):
+        assert array(trace["x"]).tolist() == list(range(12)) and array(trace["y"]) == pytest.approx(expected)
+    assert line["name"] == "learned" and high["fill"] == "tonexty" and "fill" not in low
+    assert low["line"]["width"] == high["line"]["width"] == 0 and low["hoverinfo"] == high["hoverinfo"] == "skip"
+    notes = {note["text"]: (note["x"], note["y"]) for note in sent["layout"]["annotations"]}
+    assert notes["learned"] == (11, -3)
+    for wrong in ((mean, lowest[:5], highest), (np.zeros(32),) * 3):
+        with pytest.raises(ValueError, match="31 distances"):
+            scheme_figure(added, None, alibi, texts=SCHEMES, learned=wrong)
 
 
 @pytest.mark.parametrize("dark", [False, True])

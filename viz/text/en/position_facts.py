@@ -64,13 +64,16 @@ TEXT: dict[str, str] = {
     "positions.schemes.score": "change of the score",
     "positions.schemes.added.line": "added sines, this model",
     "positions.schemes.rotary.line": "RoPE, d_k = {head_dim}",
+    "positions.schemes.learned.line": "learned, a small model",
     "positions.schemes.alibi.line": "ALiBi, head {head}: {slope}",
     "positions.schemes.caption": "All begin at 0. A score lower by 1 is a weight lower by a factor of e, about 2.7. Each thin line is one head of ALiBi with its slope.",
     "positions.schemes.said": "Query and key are alike here, their numbers of variance one; RoPE with this model's d_k = {head_dim}, ALiBi with its {num_heads} heads. "
     "RoPE's curve is the same at every place of this model's {limit} positions, within {spread}.",
     "positions.schemes.said.odd": "Query and key are alike here, their numbers of variance one; ALiBi with this model's {num_heads} heads. RoPE turns numbers in pairs: with d_k = {head_dim} there is none.",
-    "positions.schemes.said.learned": "Learned positions have no curve here: this model has no such table, and what one does is known only once it is trained. "
-    "It would have {limit} rows of {d_model} numbers.",
+    "positions.schemes.said.learned": "Learned: a small model ({encoder} + {decoder} layers, {wide} wide) was trained with a table for this picture, on {tokens} target tokens (validation loss {loss}). "
+    "The line is the mean over its first {places} places, those that at least {texts} training texts reached; the band shows how much it differs from place to place. "
+    "Its rows are {norm} long on average, where sines of that width are {sines}. A table of this model would have {limit} rows of {d_model} numbers.",
+    "positions.schemes.said.unlearned": "The trained table that belongs here cannot be read, so learned positions have no curve. A table of this model would have {limit} rows of {d_model} numbers.",
     "positions.schemes.where": "acts on",
     "positions.schemes.parameters": "parameters here",
     "positions.schemes.sees": "what a score can tell",
@@ -96,7 +99,7 @@ TEXT: dict[str, str] = {
     "(Press et al. 2022). Both leave the values v alone.",
     "positions.schemes.more.learned": "The authors of the Transformer tried learned positions, too, with nearly the same result (Vaswani et al. 2017, table 3, row E), and kept the sines, "
     "which may go on past the lengths of training (section 3.5).",
-    "alt.schemes": "Change of a score by distance, from 0 to {last}: added sines, RoPE and the {heads} slopes of ALiBi",
+    "alt.schemes": "Change of a score by distance, from 0 to {last}: added sines, RoPE, learned positions and the {heads} slopes of ALiBi",
     # added against joined
     "positions.join.title": "Why added?",
     "positions.join.lead": "The position could also be set beside the embedding, as more numbers of a longer vector. What would that cost?",
