@@ -21,6 +21,7 @@ from model.decoding import (
     add_log_probs,
     length_score,
 )
+from model.decoding_record import DecodingRecord
 from model.stepping import DecoderWeights
 from model.transformer import Transformer
 
@@ -45,6 +46,7 @@ def beam_search(
     banned_ids: Collection[int] = (),
     rules: SearchRules = OWN_RULES,
     weights: DecoderWeights | None = None,
+    record: DecodingRecord | None = None,
 ) -> Decoding:
     """Yields each step; returns up to beam_size hypotheses: finished ones first, each kind best score first, or by score alone if the
     rules say that a cut one may win.
@@ -57,7 +59,7 @@ def beam_search(
     result by result; only where fewer than 2N continuations have any probability does that one keep copies at a score of -1e9, and this
     one fewer beams.
     """
-    scorer = NextTokenScorer(model, src_ids, banned_ids, rules, weights)
+    scorer = NextTokenScorer(model, src_ids, banned_ids, rules, weights, record)
     eos_id = model.config.eos_id
     count = max(MIN_CANDIDATES, 2 * beam_size)
     live, pool = [_Row()], []

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from model.cache import DecoderCache
+from model.decoding_record import DecodingRecord
 from model.errors import CheckpointCorruptError, InvalidSettingError
 from model.hooks import unwatched, watched
 from model.repetition import allowed_repeats, banned_next
@@ -225,7 +226,7 @@ class NextTokenScorer:
     """Log-probabilities of the next token for N rows of one sentence: the source is encoded once, each step costs one new position.
 
     Belongs to one decoding call. Nothing but the last position is ever projected onto the vocabulary.
-    weights: those of the model, prepared; None: prepared for this call.
+    weights: those of the model, prepared; None: prepared for this call. record: what will hold the call's maps (`model.decoding_record`).
     """
 
     def __init__(
@@ -235,6 +236,7 @@ class NextTokenScorer:
         banned_ids: Collection[int],
         rules: SearchRules = OWN_RULES,
         weights: DecoderWeights | None = None,
+        record: DecodingRecord | None = None,
     ) -> None:
         self._model, self._rules = model, rules
         self._weights = DecoderWeights(model, packed=False) if weights is None else weights
@@ -245,8 +247,12 @@ class NextTokenScorer:
         self._repeats = None if rules.max_repeats is None else allowed_repeats(src_ids, rules.max_repeats)
         self._written: list[tuple[int, ...]] = [()]
         with torch.inference_mode():
-            self._memory = model.encode(self._tensor(src_ids)[None])  # [1, S, D]
-            self._stepper = Stepper(model, self._weights, self._memory)
+            source = self._tensor(src_ids)[None]
+            if record is None:
+                self._memory = model.encode(source)  # [1, S, D]
+                self._stepper = Stepper(model, self._weights, self._memory)
+            else:
+                self._memory, self._stepper = record.start(model, self._weights, source)
 
     def log_probs(self, token_ids: Sequence[int], rows: Sequence[int], last: bool = False) -> Tensor:
         """Row i continues row rows[i] of the call before with token_ids[i]; the first call is ([start], [0]). Returns [N, V] float32.

@@ -24,6 +24,7 @@ from model.decoding import (
     length_score,
     top_tokens,
 )
+from model.decoding_record import DecodingRecord
 from model.stepping import DecoderWeights
 from model.transformer import Transformer
 
@@ -40,13 +41,14 @@ def greedy_search(
     banned_ids: Collection[int] = (),
     rules: SearchRules = OWN_RULES,
     weights: DecoderWeights | None = None,
+    record: DecodingRecord | None = None,
 ) -> Decoding:
     """The most probable token each time. Yields each step; returns the one hypothesis."""
 
     def most_probable(log_probs: Tensor) -> tuple[int, None]:
         return int(log_probs.argmax()), None
 
-    return _one_row(model, src_ids, most_probable, max_new_tokens, length_penalty, banned_ids, rules, weights)
+    return _one_row(model, src_ids, most_probable, max_new_tokens, length_penalty, banned_ids, rules, weights, record)
 
 
 def sample(
@@ -62,6 +64,7 @@ def sample(
     banned_ids: Collection[int] = (),
     rules: SearchRules = OWN_RULES,
     weights: DecoderWeights | None = None,
+    record: DecodingRecord | None = None,
 ) -> Decoding:
     """Draws each token. Yields each step; returns the one hypothesis, with the model's own log-probabilities.
 
@@ -77,7 +80,7 @@ def sample(
         draw_probs = filtered_probs(log_probs.cpu(), temperature, top_k, top_p)
         return int(torch.multinomial(draw_probs, 1, generator=generator)), draw_probs
 
-    return _one_row(model, src_ids, draw, max_new_tokens, length_penalty, banned_ids, rules, weights)
+    return _one_row(model, src_ids, draw, max_new_tokens, length_penalty, banned_ids, rules, weights, record)
 
 
 def filtered_probs(log_probs: Tensor, temperature: float, top_k: int = 0, top_p: float = 1.0) -> Tensor:
@@ -111,8 +114,9 @@ def _one_row(
     banned_ids: Collection[int],
     rules: SearchRules,
     weights: DecoderWeights | None,
+    record: DecodingRecord | None,
 ) -> Decoding:
-    scorer = NextTokenScorer(model, src_ids, banned_ids, rules, weights)
+    scorer = NextTokenScorer(model, src_ids, banned_ids, rules, weights, record)
     token_id = model.config.bos_id
     token_ids: tuple[int, ...] = ()
     token_log_probs: tuple[float, ...] = ()

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 from model.beam import beam_search
 from model.decoding import Decoding, DecodingSettings, SearchRules
+from model.decoding_record import DecodingRecord
 from model.sampling import greedy_search, sample
 from model.stepping import DecoderWeights
 from model.transformer import Transformer
@@ -19,14 +20,16 @@ def search(
     banned_ids: Collection[int],
     rules: SearchRules,
     weights: DecoderWeights | None = None,
+    record: DecodingRecord | None = None,
 ) -> Decoding:
     """The decoding of one sentence as a generator of steps; a beam of one is greedy.
 
     src_ids: S ids. max_new_tokens: the limit in force, whatever the settings say. banned_ids: never written.
-    weights: the model's, prepared; None: prepared for this call.
+    weights: the model's, prepared; None: prepared for this call. record: what will hold
+    the maps of the call (`model.decoding_record`).
     """
     common = {"max_new_tokens": max_new_tokens, "length_penalty": settings.length_penalty, "banned_ids": banned_ids}
-    common |= {"rules": rules, "weights": weights}
+    common |= {"rules": rules, "weights": weights, "record": record}
     if settings.method == "sample":
         chance = {"temperature": settings.temperature, "top_k": settings.top_k, "top_p": settings.top_p, "seed": settings.seed}
         return sample(model, src_ids, **chance, **common)

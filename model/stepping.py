@@ -99,8 +99,8 @@ def _norm(module: nn.Module) -> Map:
 class Stepper:
     """The decoder over one sentence, for rows that all read it. Belongs to one decoding call. Hooks see nothing of it."""
 
-    def __init__(self, model: Transformer, weights: DecoderWeights, memory: Tensor) -> None:
-        """memory [1, S, D] of the sentence."""
+    def __init__(self, model: Transformer, weights: DecoderWeights, memory: Tensor, keep: bool = False) -> None:
+        """memory [1, S, D] of the sentence. keep: for `passage`, what each step computed is kept."""
         self._weights = weights
         self._num_heads = model.config.decoder.num_heads
         self._embedding_scale = model.tgt_embedding.scale
@@ -110,8 +110,9 @@ class Stepper:
         self._score_scales = [layer.self_attn.score_scale for layer in model.decoder]
         self._length = 0  # positions decoded
         self._entries = 0
-        self._past = memory.new_empty(len(model.decoder), 2, 1, self._num_heads, FIRST_ROOM, memory.shape[2] // self._num_heads)
+        self._past = self._room_for(FIRST_ROOM, len(model.decoder), memory)
         self._sees: Tensor | None = None  # [N, E], 0 or -inf; None: the only row so far sees all
+        self._kept: list[_Step] | None = [] if keep else None
 
     def __call__(self, token_ids: Tensor, rows: Sequence[int]) -> Tensor:
         """Row i continues row rows[i] of the call before with token_ids[i]; the first call has one row. Returns states [N, D].
@@ -120,15 +121,29 @@ class Stepper:
         if self._length == len(self._positions):
             raise ValueError(f"{self._length + 1} positions are needed, the model has {self._length}")
         mask = self._look_back(rows)
+        start = self._entries
         written, seen = self._make_room(len(rows))
         x = F.embedding(token_ids, self._weights.embedding) * self._embedding_scale + self._positions[self._length]
-        residual = self._residual
+        residual, cross_queries = self._residual, []
         for maps, new, past, memory, scale in zip(self._weights.layers, written, seen, self._memory, self._score_scales, strict=True):
             x = residual(x, maps.self_attn_norm, self._self_attention, maps, new, past, mask, scale)
-            x = residual(x, maps.cross_attn_norm, self._cross_attention, maps, memory, scale)
+            x = residual(x, maps.cross_attn_norm, self._cross_attention, maps, memory, scale, cross_queries)
             x = residual(x, maps.feed_forward_norm, _feed_forward, maps)
         self._length += 1
-        return self._weights.norm(x)
+        states = self._weights.norm(x)
+        if self._kept is not None:
+            self._kept.append(_Step(start, cross_queries, states))
+        return states
+
+    def passage(self, rows: Sequence[int]) -> Passage:
+        """What the decoder computed along one path: rows[t] of step t, for as many steps as there are rows. Needs `keep`."""
+        path = list(zip(self._kept[: len(rows)], rows, strict=True))
+        entries = torch.tensor([step.start + row for step, row in path], device=self._past.device)
+        own = self._past[:, entries].permute(0, 2, 3, 1, 4)[:, :, None]  # [L, 3, 1, H, T, K]
+        queries = torch.stack([step.cross_queries[i][row] for i in range(len(own)) for step, row in path])  # [L x T, D]
+        cross = queries.view(len(own), 1, len(path), self._num_heads, -1).transpose(2, 3)  # [L, 1, H, T, K]
+        states = torch.stack([step.states[row] for step, row in path])
+        return Passage([tuple(layer) for layer in own], [(q, *memory) for q, memory in zip(cross, self._memory, strict=True)], states)
 
     def _look_back(self, rows: Sequence[int]) -> Tensor | None:
         """Which entries each row may attend to, its new one included."""
@@ -144,24 +159,53 @@ class Stepper:
         return self._sees
 
     def _make_room(self, count: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-        """For each layer's keys and values: `count` entries to write into [2, 1, H, N, K], and all up to these [2, 1, H, E, K]."""
+        """For each layer's queries, keys and values: `count` entries to write into [N, 3, H, K], and all up to these [3, 1, H, E, K]."""
         start, end = self._entries, self._entries + count
-        if end > self._past.shape[4]:
-            past = self._past.new_empty(*self._past.shape[:4], 2 * end, self._past.shape[5])
-            past[..., :start, :] = self._past[..., :start, :]
+        if end > self._past.shape[1]:
+            past = self._room_for(2 * end, len(self._past), self._past)
+            past[:, :start] = self._past[:, :start]
             self._past = past
         self._entries = end
-        return self._past[..., start:end, :].unbind(), self._past[..., :end, :].unbind()
+        seen = self._past[:, None, :end].permute(0, 3, 1, 4, 2, 5)  # [L, 3, 1, H, E, K]
+        return self._past[:, start:end].unbind(), seen.unbind()
+
+    def _room_for(self, entries: int, num_layers: int, like: Tensor) -> Tensor:
+        d_model = self._positions.shape[1]
+        return like.new_empty(num_layers, entries, 3, self._num_heads, d_model // self._num_heads)
 
     def _self_attention(self, x: Tensor, maps: LayerMaps, new: Tensor, past: Tensor, mask: Tensor | None, scale: float | None) -> Tensor:
-        count, d_model = x.shape
-        qkv = maps.qkv(x).view(1, count, 3, self._num_heads, -1).permute(2, 0, 3, 1, 4)  # [3, 1, H, N, K]
-        new.copy_(qkv[1:])
-        return maps.out(_attend(qkv[0], *past.unbind(), mask, scale).view(count, d_model))
+        new.copy_(maps.qkv(x).view(new.shape))
+        q, k, v = past.unbind()
+        return maps.out(_attend(q[:, :, -len(x) :], k, v, mask, scale).view(x.shape))
 
-    def _cross_attention(self, x: Tensor, maps: LayerMaps, memory: tuple[Tensor, Tensor], scale: float | None) -> Tensor:
-        q = maps.cross_q(x).view(1, len(x), self._num_heads, -1).transpose(1, 2)  # [1, H, N, K]
+    def _cross_attention(
+        self, x: Tensor, maps: LayerMaps, memory: tuple[Tensor, Tensor], scale: float | None, queries: list[Tensor]
+    ) -> Tensor:
+        q = maps.cross_q(x)
+        queries.append(q)
+        q = q.view(1, len(x), self._num_heads, -1).transpose(1, 2)  # [1, H, N, K]
         return maps.cross_out(_attend(q, *memory, None, scale).view(x.shape))
+
+
+@dataclass(frozen=True)
+class _Step:
+    """start: the entry of its first row. cross_queries: [N, D] of each layer. states [N, D]."""
+
+    start: int
+    cross_queries: list[Tensor]
+    states: Tensor
+
+
+@dataclass(frozen=True)
+class Passage:
+    """One path through a search, as the teacher-forced decoder would read it: queries, keys and values of each layer, and states [T, D].
+
+    own: [1, H, T, K] each; cross: queries [1, H, T, K], keys and values [1, H, S, K].
+    """
+
+    own: list[tuple[Tensor, ...]]
+    cross: list[tuple[Tensor, ...]]
+    states: Tensor
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None) -> Tensor:

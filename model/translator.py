@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import copy
-import operator
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,11 +13,10 @@ import numpy as np
 import torch
 
 from model.analysis.cells import Cell, cell
-from model.analysis.norms import recorded_norms, shares
 from model.analysis.walkthrough import Place, Speech, Walk, walk
 from model.best_heads import BestHeads
 from model.catalogue import language_pair, preferred_target
-from model.config import StackSizes, TransformerConfig
+from model.config import TransformerConfig
 from model.decoding import (
     OWN_RULES,
     DecodingSettings,
@@ -28,9 +26,11 @@ from model.decoding import (
     length_limit,
     masked_log_softmax,
 )
+from model.decoding_record import DecodingRecord
 from model.errors import InvalidSettingError
+from model.examining import check_ids, check_translation, recorded_examination, recorded_trace
 from model.fit import check_fit
-from model.hooks import ATTENTION_KINDS, AttentionRecorder, ValueRecorder, attention_hook, value_hook
+from model.hooks import AttentionRecorder, ValueRecorder, attention_hook, value_hook, watched
 from model.marian.config import GenerationDefaults
 from model.marian.generation import max_new_tokens as marian_limit
 from model.marian.generation import search_rules
@@ -162,19 +162,8 @@ class Translator:
         Raises EmptyTextError, UnusableTextError, TextTooLongError (more tokens than config.max_len), UnknownTargetError and
         InvalidSettingError.
         """
-        steps = self.steps(
-            text,
-            target,
-            beam_size,
-            length_penalty=length_penalty,
-            max_new_tokens=max_new_tokens,
-            method=method,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            seed=seed,
-        )
-        return _last(steps)
+        more = {"length_penalty": length_penalty, "max_new_tokens": max_new_tokens, "method": method, "temperature": temperature}
+        return _last(self.steps(text, target, beam_size, top_k=top_k, top_p=top_p, seed=seed, **more))
 
     def translate_ids(self, src_ids: Sequence[int], target: str | None = None, beam_size: int | None = None) -> Translation:
         """`translate` for source ids as they stand, such as those of a sentence in another order: no text is cut.
@@ -182,7 +171,7 @@ class Translator:
         target: what the translation is labelled with; for the model the ids alone say it. Raises InvalidSettingError for ids or a beam
         that the model cannot take.
         """
-        self._check("src_ids", src_ids, self.config.encoder)
+        check_ids("src_ids", src_ids, self.config.encoder, self.config.max_len)
         return _last(self._steps([int(i) for i in src_ids], self._target(target), self._settings(beam_size)))
 
     def steps(
@@ -203,9 +192,30 @@ class Translator:
 
         Raises the same errors at once, before the first step.
         """
-        settings = self._settings(beam_size, length_penalty, method, max_new_tokens, temperature, top_k, top_p, seed)
+        chance = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+        settings = self._settings(beam_size, length_penalty, method=method, max_new_tokens=max_new_tokens, **chance)
         target = self._target(target)
         return self._steps(self.tokenizer.encode_source(text, target, limit=self.config.max_len), target, settings)
+
+    def translate_and_trace(
+        self, text: str, target: str | None = None, beam_size: int | None = None, **settings: Any
+    ) -> tuple[Translation, AttentionTrace]:
+        """`translate`, and `trace` of what it returns, from the numbers of the decoding itself (`model.decoding_record`): for hardly more
+        than the translation alone. Settings and errors are those of `translate`.
+        """
+        translation, record = self._recorded(text, target, beam_size, settings)
+        if record is None:
+            return translation, self.trace(translation)
+        return translation, recorded_trace(self._model, record.attention, translation)
+
+    def translate_and_examine(
+        self, text: str, target: str | None = None, beam_size: int | None = None, **settings: Any
+    ) -> tuple[Translation, Examination]:
+        """The same with all of `examine`."""
+        translation, record = self._recorded(text, target, beam_size, settings)
+        if record is None:
+            return translation, self.examine(translation)
+        return translation, self._examination(translation, record.attention, record.values, record.states)
 
     def force(self, text: str, translation: str, target: str | None = None) -> Translation:
         """A given translation as the model sees it: its log-probabilities under teacher forcing. The score is their mean.
@@ -227,31 +237,36 @@ class Translator:
 
         Raises InvalidSettingError for anything but a translation, or one of a model with another vocabulary or more positions.
         """
-        self._check_ids(translation)
+        check_translation(translation, self.config)
         with torch.inference_mode(), attention_hook(AttentionRecorder()) as recorder:
             self._teacher_forced(translation.src_ids, translation.tgt_ids)
-        return _trace(recorder, translation, self._model.causal)
+        return recorded_trace(self._model, recorder, translation)
 
     def examine(self, translation: Translation) -> Examination:
         """`trace`, and of the same pass norm-weighted attention and what else was likely at each target position: the five likeliest
         other tokens, by the probabilities that `token_log_probs` are the logarithms of. Raises the errors of `trace`.
         """
-        self._check_ids(translation)
+        check_translation(translation, self.config)
         with torch.inference_mode():
             with attention_hook(AttentionRecorder()) as recorder, value_hook(ValueRecorder()) as values:
                 states = self._teacher_forced(translation.src_ids, translation.tgt_ids)[0]  # [T, D]
+        return self._examination(translation, recorder, values, states)
+
+    def _examination(
+        self, translation: Translation, recorder: AttentionRecorder, values: ValueRecorder, states: torch.Tensor
+    ) -> Examination:
+        with torch.inference_mode():
             runner_ups = find_runner_ups(states, translation.tgt_ids, self._log_probs, lambda i: self.tokenizer.tokens([i])[0])
         if self._ends_by_rule(translation):
             runner_ups = (*runner_ups[:-1], RunnerUps(1, ()))
-        norms = recorded_norms(self._model, recorder, values).layers
-        return Examination(_trace(recorder, translation, self._model.causal), {kind: shares(norms[kind]) for kind in norms}, runner_ups)
+        return recorded_examination(self._model, recorder, values, runner_ups, translation)
 
     def walk(self, translation: Translation, kind: str, layer: int, head: int, row: int) -> Walk:
         """One position of a translation, step by step through one layer and head: see `model.analysis.walkthrough`.
 
         Raises the errors of `trace`, and InvalidSettingError for a layer, head or row that is not there.
         """
-        self._check_ids(translation)
+        check_translation(translation, self.config)
         speech = Speech(self._banned_ids, self._rules.renormalize, lambda i: self.tokenizer.tokens([i])[0])
         return walk(self._model, translation.src_ids, translation.tgt_ids, Place(kind, layer, head, row), speech)
 
@@ -259,7 +274,7 @@ class Translator:
         self, translation: Translation, kind: str, layer: int, head: int, row: int, stage: str, index: int, key: int | str | None = None
     ) -> Cell:
         """One number of that walk as a sum: see `model.analysis.cells`. Raises the errors of `walk`, and InvalidSettingError."""
-        self._check_ids(translation)
+        check_translation(translation, self.config)
         return cell(self._model, translation.src_ids, translation.tgt_ids, Place(kind, layer, head, row), stage, index, key)
 
     def positional_encoding(self, length: int) -> np.ndarray:
@@ -286,22 +301,36 @@ class Translator:
         variant.best_heads, variant.profile = {}, None
         return variant
 
-    def _settings(self, beam_size: int | None, length_penalty: float | None = None, method: str = "beam", *rest: Any) -> DecodingSettings:
+    def _settings(self, beam_size: int | None, length_penalty: float | None = None, **others: Any) -> DecodingSettings:
         if beam_size is None:
             beam_size = 4 if self.generation is None else self.generation.num_beams
         if length_penalty is None:
             length_penalty = 1.0 if self.generation is None else self.generation.length_penalty
-        return DecodingSettings(method, beam_size, length_penalty, *rest)
+        return DecodingSettings(beam_size=beam_size, length_penalty=length_penalty, **others)
 
-    def _steps(self, src_ids: list[int], target: str, settings: DecodingSettings) -> Generator[DecodingStep, None, Translation]:
+    def _recorded(
+        self, text: str, target: str | None, beam_size: int | None, options: dict[str, Any]
+    ) -> tuple[Translation, DecodingRecord | None]:
+        """A translation and the complete record of it. None where a later pass would see something else than the decoding did (a model
+        that looks ahead), or where hooks want to see that pass."""
+        settings, target = self._settings(beam_size, **options), self._target(target)
+        src_ids = self.tokenizer.encode_source(text, target, limit=self.config.max_len)
+        record = None if watched() or not self._model.causal else DecodingRecord()
+        return _last(self._steps(src_ids, target, settings, record)), record
+
+    def _steps(
+        self, src_ids: list[int], target: str, settings: DecodingSettings, record: DecodingRecord | None = None
+    ) -> Generator[DecodingStep, None, Translation]:
         source_text = self.tokenizer.decode(src_ids, side="source")
         limit = length_limit(settings, len(src_ids), self.config.max_len)
         if self.generation is not None and settings.max_new_tokens is None:
             limit = min(limit, marian_limit(self.generation, self.config.max_len))
-        decoding = search(self._model, src_ids, settings, limit, self._banned_ids, self._rules, self._weights)
+        decoding = search(self._model, src_ids, settings, limit, self._banned_ids, self._rules, self._weights, record)
 
         def run() -> Generator[DecodingStep, None, Translation]:
             hypotheses = yield from decoding
+            if record is not None:
+                record.complete(hypotheses[0].rows)
             return self._translation(source_text, target, src_ids, hypotheses[0], forced=False)
 
         return run()
@@ -316,7 +345,7 @@ class Translator:
 
     def _log_probs(self, states: torch.Tensor) -> torch.Tensor:
         """States [..., D] of the decoder to the model's log-probabilities [..., V], as decoding has them."""
-        return masked_log_softmax(self._model.project(states), self._banned_ids, self._rules.renormalize)
+        return masked_log_softmax(self._weights.output(states), self._banned_ids, self._rules.renormalize)
 
     def _ends_by_rule(self, translation: Translation) -> bool:
         """Whether the last token stands there by a rule at the length limit, with probability one (see SearchRules)."""
@@ -346,22 +375,6 @@ class Translator:
     def _tensor(self, ids: tuple[int, ...] | list[int]) -> torch.Tensor:
         return torch.tensor(list(ids), dtype=torch.long, device=self._device)
 
-    def _check_ids(self, translation: Translation) -> None:
-        if not isinstance(translation, Translation):
-            raise InvalidSettingError("translation", type(translation).__name__, "what translate() or force() returned")
-        for name, stack in (("src_ids", self.config.encoder), ("tgt_ids", self.config.decoder)):
-            self._check(name, getattr(translation, name), stack)
-
-    def _check(self, name: str, ids: Sequence[int], stack: StackSizes) -> None:
-        try:
-            whole = [operator.index(i) for i in ids]
-        except TypeError:
-            raise InvalidSettingError(name, ids, "a sequence of token ids") from None
-        if not 1 <= len(whole) <= self.config.max_len:
-            raise InvalidSettingError(name, f"{len(whole)} tokens", f"1 to {self.config.max_len} tokens, as this model has positions")
-        if not all(0 <= i < stack.vocab_size for i in whole):
-            raise InvalidSettingError(name, "an id beyond the vocabulary", "a translation that this model made")
-
 
 def _last(steps: Generator[DecodingStep, None, Translation]) -> Translation:
     while True:
@@ -369,8 +382,3 @@ def _last(steps: Generator[DecodingStep, None, Translation]) -> Translation:
             next(steps)
         except StopIteration as stop:
             return stop.value
-
-
-def _trace(recorder: AttentionRecorder, translation: Translation, causal: bool) -> AttentionTrace:
-    maps = (recorder.stack(kind)[:, 0].float().cpu().numpy() for kind in ATTENTION_KINDS)  # [L, H, T, S]
-    return AttentionTrace(*maps, translation.src_tokens, translation.tgt_in_tokens, translation.tgt_out_tokens, causal)

@@ -248,9 +248,8 @@ class RunCache:
 
 def _make(translator: Translator, request: Request) -> tuple[Translation, Examination]:
     if request.given is None:
-        translation = translator.translate(request.text, request.target, request.beam_size)
-    else:
-        translation = translator.force(request.text, request.given, request.target)
+        return translator.translate_and_examine(request.text, request.target, request.beam_size)
+    translation = translator.force(request.text, request.given, request.target)
     return translation, translator.examine(translation)
 
 

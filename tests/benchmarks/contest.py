@@ -56,9 +56,11 @@ class Ours:
         self._buffer = torch.empty(0)
 
     def run(self, job: Job, capture: str | None = None) -> tuple[int, ...]:
-        found = self._translate(job)
-        if (capture := capture or self.capture) != "nothing":
-            getattr(self.translator, capture)(found)
+        capture = capture or self.capture
+        if capture == "nothing":
+            return self._translate(job).tgt_ids
+        together = getattr(self.translator, f"translate_and_{capture}")
+        found, _ = together(job.text, self.translator.targets[0], job.beam_size, max_new_tokens=job.new_tokens)
         return found.tgt_ids
 
     def src_ids(self, text: str) -> tuple[int, ...]:
@@ -66,7 +68,7 @@ class Ours:
 
     def maps(self, job: Job) -> list[torch.Tensor]:
         """[layer, head, query, key] of each of the KINDS."""
-        trace = self.translator.trace(self._translate(job))
+        _, trace = self.translator.translate_and_trace(job.text, self.translator.targets[0], job.beam_size, max_new_tokens=job.new_tokens)
         return [torch.tensor(getattr(trace, kind)) for kind in KINDS]
 
     def score(self, job: Job) -> float:

@@ -92,6 +92,10 @@ class FakeTranslator:
             out = tuple(token.swapcase() for token in source[1:-1])
         return self._translation(text, target, source, out, forced=False)
 
+    def translate_and_examine(self, text: str, target: str = "fra", beam_size: int = 4) -> tuple[Translation, Examination]:
+        translation = self.translate(text, target, beam_size)
+        return translation, self.examine(translation)
+
     def force(self, text: str, translation: str, target: str = "fra") -> Translation:
         self.calls += 1
         return self._translation(text, target, self._source(text, target), pieces(translation), forced=True)
