@@ -28,8 +28,8 @@ from model.decoding_record import DecodingRecord
 from model.stepping import DecoderWeights
 from model.transformer import Transformer
 
-# Log-probabilities [V] to the chosen token and, if it was drawn, the probabilities [V] it was drawn with.
-Choose = Callable[[Tensor], "tuple[int, Tensor | None]"]
+# Log-probabilities [V] and the most probable tokens, best first, to the chosen one and, if it was drawn, the probabilities [V] of the draw.
+Choose = Callable[[Tensor, list[int]], "tuple[int, Tensor | None]"]
 
 
 def greedy_search(
@@ -45,8 +45,8 @@ def greedy_search(
 ) -> Decoding:
     """The most probable token each time. Yields each step; returns the one hypothesis."""
 
-    def most_probable(log_probs: Tensor) -> tuple[int, None]:
-        return int(log_probs.argmax()), None
+    def most_probable(log_probs: Tensor, best: list[int]) -> tuple[int, None]:
+        return best[0] if best else int(log_probs.argmax()), None
 
     return _one_row(model, src_ids, most_probable, max_new_tokens, length_penalty, banned_ids, rules, weights, record)
 
@@ -76,7 +76,8 @@ def sample(
     else:
         generator.manual_seed(seed)
 
-    def draw(log_probs: Tensor) -> tuple[int, Tensor]:
+    def draw(log_probs: Tensor, best: list[int]) -> tuple[int, Tensor]:
+        del best
         draw_probs = filtered_probs(log_probs.cpu(), temperature, top_k, top_p)
         return int(torch.multinomial(draw_probs, 1, generator=generator)), draw_probs
 
@@ -123,10 +124,13 @@ def _one_row(
     sum_log_prob = 0.0
     for index in range(max_new_tokens):
         last = index + 1 == max_new_tokens
-        log_probs = scorer.log_probs([token_id], [0], last)[0]
-        token_id, draw_probs = choose(log_probs)
+        log_probs = scorer.log_probs([token_id], [0], last)
+        (values,), (ids,) = top_tokens(log_probs, MIN_CANDIDATES)
+        token_id, draw_probs = choose(log_probs[0], ids)
+        if token_id not in ids:
+            ids, values = [*ids, token_id], [*values, float(log_probs[0, token_id])]
         ended = token_id == model.config.eos_id
-        candidates = _candidates(log_probs, token_id, draw_probs, sum_log_prob, "finished" if ended else "kept")
+        candidates = _candidates(ids, values, token_id, draw_probs, sum_log_prob, "finished" if ended else "kept")
         beam = Beam(token_ids, sum_log_prob, 0 if index else None, candidates)
         chosen = next(candidate for candidate in candidates if candidate.token_id == token_id)
         token_ids, token_log_probs, sum_log_prob = (*token_ids, token_id), (*token_log_probs, chosen.log_prob), chosen.sum_log_prob
@@ -139,11 +143,10 @@ def _one_row(
     return (hypothesis,)
 
 
-def _candidates(log_probs: Tensor, chosen: int, draw_probs: Tensor | None, so_far: float, fate: Fate) -> tuple[Candidate, ...]:
-    """The most probable tokens of log_probs [V], best first, and after them the chosen one where it is none of these."""
-    (values,), (ids,) = top_tokens(log_probs[None], MIN_CANDIDATES)
-    if chosen not in ids:
-        ids, values = [*ids, chosen], [*values, float(log_probs[chosen])]
+def _candidates(
+    ids: Sequence[int], values: Sequence[float], chosen: int, draw_probs: Tensor | None, so_far: float, fate: Fate
+) -> tuple[Candidate, ...]:
+    """Of tokens and their log-probabilities, the chosen one among them."""
     drawn = [None] * len(ids) if draw_probs is None else draw_probs[ids].tolist()
     next_row = 0 if fate == "kept" else None
     return tuple(

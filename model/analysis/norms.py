@@ -66,7 +66,8 @@ def weighted_norms(attn_weights: np.ndarray, values: np.ndarray, out_weight: np.
     Returns the norms of the heads [H, Q, K] and of the layer [Q, K], float64.
     """
     attn_weights = attn_weights.astype(np.float64)
-    transformed = np.matmul(values.astype(np.float64), out_weight.astype(np.float64))  # f_h(x_j), [H, K, D]
+    # In the precision of the matrices, as the model computes it; float64 from here on, for the heads may nearly cancel out below.
+    transformed = np.matmul(values, out_weight).astype(np.float64)  # f_h(x_j), [H, K, D]
     heads = attn_weights * np.linalg.norm(transformed, axis=-1)[:, None, :]
     # ||sum_h a_h f_h||^2 = sum_hg a_h a_g f_h . f_g, so that [Q, K, D] is never built; key by key, as products of matrices
     by_key, weights_by_key = transformed.swapaxes(0, 1), np.ascontiguousarray(attn_weights.transpose(2, 0, 1))  # [K, H, D], [K, H, Q]
