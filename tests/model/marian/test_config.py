@@ -123,7 +123,7 @@ class TestArchitecture:
             {"architectures": ["TFMarianMTModel"]},
             {"architectures": ["MarianMTModel"], "model_type": "bart"},
         ],
-        ids=str,
+        ids=["no architectures", "none listed", "no model_type", "TensorFlow", "another type"],
     )
     def test_either_entry_is_enough(self, folder, changes):
         before = read_marian_config(folder)
