@@ -80,8 +80,8 @@ class LearnedScores:
 def learned_scores(rows: np.ndarray, distances: int) -> LearnedScores:
     """-|PE(p) - PE(p+k)|^2 / (2 sqrt(d_model)) over all p, for k = 0 .. distances - 1.
 
-    This is PE(p).PE(p+k) less half of each place's product with itself, over sqrt(d_model): for rows of one length, as the sines have,
-    the same as what `model.analysis.position_schemes.sinusoidal_scores` measures. rows [P, D].
+    This is the mean of looking k ahead, PE(p).PE(p+k) - PE(p).PE(p), and k back, PE(p).PE(p+k) - PE(p+k).PE(p+k), over sqrt(d_model).
+    Rows of one length, as the sines have, make them equal: what `model.analysis.position_schemes.sinusoidal_scores` measures. rows [P, D].
     Raises ValueError unless every distance lies between two rows.
     """
     count, d_model = rows.shape

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from model.translator import Translator
 
 DISTANCES = 51  # 0 .. 50
+FEWEST_PAIRS = 20  # of places, that a mean over the learned table is taken of
 SCHEMES = ("added", "learned", "rotary", "alibi")
 QUESTIONS = ("where", "parameters", "sees", "beyond")
 NO_SENTENCE = (10, 10)  # lengths to count with while there is no sentence
@@ -80,8 +81,7 @@ def schemes_value(translator: Translator, language: str) -> tuple[str, dict[str,
     table_of_rows = _learned_table()
     learned = None
     if table_of_rows is not None:
-        # Half of the places apart at most, so that every mean is one of many pairs.
-        found = learned_scores(table_of_rows.trained, min(count, (len(table_of_rows.trained) + 1) // 2))
+        found = learned_scores(table_of_rows.trained, max(1, min(count, len(table_of_rows.trained) + 1 - FEWEST_PAIRS)))
         learned = (found.mean, found.lowest, found.highest)
     added = sinusoidal_scores(similarity(table).dot[:count], config.d_model)
     figure = scheme_figure(added, rotary, alibi_scores(num_heads, count), texts=texts, learned=learned)

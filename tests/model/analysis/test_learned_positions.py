@@ -51,6 +51,9 @@ def test_scores_are_those_of_every_pair_of_places() -> None:
         assert found.mean[k] == pytest.approx(sum(scores) / len(scores))
         assert (found.lowest[k], found.highest[k]) == (pytest.approx(min(scores)), pytest.approx(max(scores)))
     assert found.mean[0] == 0
+    # What a query sees at a key k places ahead and k places behind, each less its own product, on average.
+    both = [(rows[p] @ rows[q] - rows[p] @ rows[p]) / 6**0.5 for p in range(5) for q in (p - 2, p + 2) if 0 <= q < 5]
+    assert found.mean[2] == pytest.approx(sum(both) / len(both))
     for wrong in (0, 6):
         with pytest.raises(ValueError, match="distances 0 .. 4"):
             learned_scores(rows, wrong)

@@ -67,11 +67,11 @@ TEXT: dict[str, str] = {
     "positions.schemes.learned.line": "learned, a small model",
     "positions.schemes.alibi.line": "ALiBi, head {head}: {slope}",
     "positions.schemes.caption": "All begin at 0. A score lower by 1 is a weight lower by a factor of e, about 2.7. Each thin line is one head of ALiBi with its slope.",
-    "positions.schemes.said": "Query and key are alike here, their numbers of variance one; RoPE with this model's d_k = {head_dim}, ALiBi with its {num_heads} heads. "
+    "positions.schemes.said": "RoPE turns a query and a key that are alike, their numbers of variance one, with this model's d_k = {head_dim}; ALiBi has its {num_heads} heads. "
     "RoPE's curve is the same at every place of this model's {limit} positions, within {spread}.",
-    "positions.schemes.said.odd": "Query and key are alike here, their numbers of variance one; ALiBi with this model's {num_heads} heads. RoPE turns numbers in pairs: with d_k = {head_dim} there is none.",
+    "positions.schemes.said.odd": "ALiBi has this model's {num_heads} heads. RoPE turns numbers in pairs: with d_k = {head_dim} there is none.",
     "positions.schemes.said.learned": "Learned: a small model ({encoder} + {decoder} layers, {wide} wide) was trained with a table for this picture, on {tokens} target tokens (validation loss {loss}). "
-    "The line is the mean over its first {places} places, those that at least {texts} training texts reached; the band shows how much it differs from place to place. "
+    "The line is the mean over its first {places} places, those that at least {texts} training texts reached; the band runs from the lowest to the highest of them. "
     "Its rows are {norm} long on average, where sines of that width are {sines}. A table of this model would have {limit} rows of {d_model} numbers.",
     "positions.schemes.said.unlearned": "The trained table that belongs here cannot be read, so learned positions have no curve. A table of this model would have {limit} rows of {d_model} numbers.",
     "positions.schemes.where": "acts on",
@@ -95,7 +95,7 @@ TEXT: dict[str, str] = {
     "positions.schemes.alibi.sees": "the distance",
     "positions.schemes.alibi.beyond": "made for it",
     "positions.schemes.more": "For the added sines the curve is PE(p) · PE(p+k) / √d_model, as a head of the whole width would see it with nothing changed by W_Q and W_K; "
-    "real heads make other curves of it. RoPE turns q and k by an angle that grows with the position (Su et al. 2021); ALiBi takes slope × distance from every score "
+    "real heads make other curves of it. The learned rows are not of one length, so looking k ahead and k back differ; drawn is the mean of both, −|PE(p) − PE(p+k)|² / (2 √d_model). RoPE turns q and k by an angle that grows with the position (Su et al. 2021); ALiBi takes slope × distance from every score "
     "(Press et al. 2022). Both leave the values v alone.",
     "positions.schemes.more.learned": "The authors of the Transformer tried learned positions, too, with nearly the same result (Vaswani et al. 2017, table 3, row E), and kept the sines, "
     "which may go on past the lengths of training (section 3.5).",

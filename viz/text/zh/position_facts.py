@@ -67,11 +67,11 @@ TEXT: dict[str, str] = {
     "positions.schemes.learned.line": "学出来的，小模型",
     "positions.schemes.alibi.line": "ALiBi，头 {head}：{slope}",
     "positions.schemes.caption": "都从 0 开始。分数低 1，权重就低到约 2.7 分之一（e 分之一）。每条细线是 ALiBi 的一个头，各有各的斜率。",
-    "positions.schemes.said": "这里的查询和键完全相同，其中的数方差为一；RoPE 用这个模型的 d_k = {head_dim}，ALiBi 用它的 {num_heads} 个头。"
+    "positions.schemes.said": "RoPE 转的是完全相同、其中的数方差为一的查询和键，用这个模型的 d_k = {head_dim}；ALiBi 用它的 {num_heads} 个头。"
     "在这个模型的 {limit} 个位置上，RoPE 的曲线处处相同，误差在 {spread} 以内。",
-    "positions.schemes.said.odd": "这里的查询和键完全相同，其中的数方差为一；ALiBi 用这个模型的 {num_heads} 个头。RoPE 要把数两两成对地转，d_k = {head_dim} 时没有办法。",
+    "positions.schemes.said.odd": "ALiBi 用这个模型的 {num_heads} 个头。RoPE 要把数两两成对地转，d_k = {head_dim} 时没有办法。",
     "positions.schemes.said.learned": "学出来的：为了这张图，专门训练了一个带位置表的小模型（{encoder} + {decoder} 层，宽 {wide}），用了 {tokens} 个目标词元（验证损失 {loss}）。"
-    "曲线是前 {places} 个位置上的平均，至少 {texts} 条训练文本到过这些位置；色带表示它在各处相差多少。它的行平均长 {norm}，同样宽度的正弦长 {sines}。这个模型的表会有 {limit} 行，每行 {d_model} 个数。",
+    "曲线是前 {places} 个位置上的平均，至少 {texts} 条训练文本到过这些位置；色带从各处的最低值到最高值。它的行平均长 {norm}，同样宽度的正弦长 {sines}。这个模型的表会有 {limit} 行，每行 {d_model} 个数。",
     "positions.schemes.said.unlearned": "本该在这里的那张训练好的表读不出来，所以学出来的位置没有曲线。这个模型的表会有 {limit} 行，每行 {d_model} 个数。",
     "positions.schemes.where": "作用于",
     "positions.schemes.parameters": "在此模型中的参数",
@@ -93,7 +93,7 @@ TEXT: dict[str, str] = {
     "positions.schemes.alibi.where": "每一层的分数",
     "positions.schemes.alibi.sees": "距离",
     "positions.schemes.alibi.beyond": "正是为此设计的",
-    "positions.schemes.more": "加正弦的曲线是 PE(p) · PE(p+k) / √d_model，相当于一个全宽的头、W_Q 和 W_K 什么都不改时看到的；真正的头会把它变成别的曲线。"
+    "positions.schemes.more": "加正弦的曲线是 PE(p) · PE(p+k) / √d_model，相当于一个全宽的头、W_Q 和 W_K 什么都不改时看到的；真正的头会把它变成别的曲线。学出来的行长短不一，往前看 k 个位置和往后看不一样；画的是两者的平均，−|PE(p) − PE(p+k)|² / (2 √d_model)。"
     "RoPE 把 q 和 k 转过一个随位置增大的角度（Su 等 2021）；ALiBi 从每个分数里减去斜率 × 距离（Press 等 2022）。两者都不动值 v。",
     "positions.schemes.more.learned": "Transformer 的作者也试过学出来的位置，结果几乎一样（Vaswani 等 2017，表 3，E 行）；他们留用正弦，因为它也许能用到比训练时更长的句子上（3.5 节）。",
     "alt.schemes": "分数随距离的变化，距离从 0 到 {last}：加正弦、RoPE、学出来的位置，以及 ALiBi 的 {heads} 条斜线",
