@@ -176,14 +176,14 @@ class Stepper:
     def _self_attention(self, x: Tensor, maps: LayerMaps, new: Tensor, past: Tensor, mask: Tensor | None, scale: float | None) -> Tensor:
         new.copy_(maps.qkv(x).view(new.shape))
         q, k, v = past.unbind()
-        return maps.out(_attend(q[:, :, -len(x) :], k, v, mask, scale).view(x.shape))
+        return maps.out(_attend(q[:, :, -x.shape[0] :], k, v, mask, scale).view(x.shape))
 
     def _cross_attention(
         self, x: Tensor, maps: LayerMaps, memory: tuple[Tensor, Tensor], scale: float | None, queries: list[Tensor]
     ) -> Tensor:
         q = maps.cross_q(x)
         queries.append(q)
-        q = q.view(1, len(x), self._num_heads, -1).transpose(1, 2)  # [1, H, N, K]
+        q = q.view(1, x.shape[0], self._num_heads, -1).transpose(1, 2)  # [1, H, N, K]
         return maps.cross_out(_attend(q, *memory, None, scale).view(x.shape))
 
 
