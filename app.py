@@ -9,6 +9,8 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 # Gradio else keeps ten thousand past requests and sums them up anew after each, for a page of statistics that is off here.
 os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "1")
 os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", str(10**12))
+# The server would else take this machine's own programs for proxies: viz/limits.py alone reads whose request it is.
+os.environ["FORWARDED_ALLOW_IPS"] = ""
 # Before torch is imported: threads that spin while they wait take the cores from everything else on a small machine.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from typing import Any
 from cachetools import LRUCache
 
 from viz.text import say
+from viz.turns import KEY, Caller, caller
 
 RATE_VARIABLE = "ATLAS_RATE"
 PROXIES_VARIABLE = "ATLAS_PROXIES"
@@ -31,9 +32,13 @@ COSTS = {"model": 1.0, "export": 2.0, "load_and_wait": 5.0}  # by Gradio's concu
 CHEAP = 0.25  # whatever runs no model
 POLL = 0.1  # the question how far a load is; the first one begins the load
 LOAD = 5.0
+CHARACTERS = 200  # of a text that is translated: so many count once, twice as many twice; and with more than four beams all of it twice
+MOST = 16.0  # of one translation: no model reads more
+COSTLY = 4.0
 QUEUE = 256  # places: a class of sixty, each with a few pictures to be made
 PAGE_PLACES = 32  # a page has one request of a kind under way, so less than this
 ADDRESS_PLACES = QUEUE * 3 // 4  # the rest stays for others
+COSTLY_PLACES = 6  # of those, for long texts: each takes the model for seconds
 KNOWN = 4096  # pages and addresses that are remembered
 
 _ASKING = re.compile(r"/gradio_api/(?:queue/join|call/(?:v2/)?(?P<name>[^/]+))/?$")  # there is no other way in: viz/door.py
@@ -134,22 +139,21 @@ class Gate:
 
         await self.app(scope, again, send)
 
-    def _refusal(self, scope: Mapping[str, Any], asked: Mapping[str, Any], name: str | None) -> tuple[int, str, float] | None:
+    def _refusal(self, scope: dict, asked: Mapping[str, Any], name: str | None) -> tuple[int, str, float] | None:
+        """Status, sentence and seconds to wait; None, and who asks in the scope, for what is let through."""
         blocks = scope["app"].get_blocks()
         page = asked.get("session_hash")
         page = page[:64] if isinstance(page, str) else ""
-        address = address_of(scope, self.proxies)
-        by_page, by_address = self._waiting(blocks, page, address)
-        if by_page >= PAGE_PLACES or by_address >= ADDRESS_PLACES:
+        function = _function(blocks, asked.get("fn_index"), name)
+        cost = self._cost(function, page, asked.get("data")) * _length(function, asked)
+        who = Caller(address_of(scope, self.proxies), page, cost)
+        if _is_crowded(blocks, who):
             return 503, say("en", "limits.queue"), 2
-        cost = self._cost(_function(blocks, asked.get("fn_index"), name), page, asked.get("data"))
-        seconds = self.limits.charge(page, address, cost)
-        return (429, say("en", "limits.rate", seconds=math.ceil(seconds)), seconds) if seconds else None
-
-    def _waiting(self, blocks: Any, page: str, address: str) -> tuple[int, int]:
-        events = [event for queue in blocks._queue.event_queue_per_concurrency_id.values() for event in queue.queue]
-        of_address = sum(address_of(event.request.scope, self.proxies) == address for event in events)
-        return sum(event.session_hash[:64] == page for event in events), of_address
+        seconds = self.limits.charge(page, who.address, cost)
+        if seconds:
+            return 429, say("en", "limits.rate", seconds=math.ceil(seconds)), seconds
+        scope[KEY] = who
+        return None
 
     def _cost(self, function: Any, page: str, data: object) -> float:
         kind = getattr(function, "concurrency_id", None)
@@ -172,6 +176,31 @@ def _asked(body: bytes) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _is_crowded(blocks: Any, who: Caller) -> bool:
+    """Whether as much waits already as may wait of this page or address."""
+    events = [event for queue in blocks._queue.event_queue_per_concurrency_id.values() for event in queue.queue]
+    waiting = [each for each in map(caller, events) if each.address == who.address]
+    of_page = sum(each.page == who.page for each in waiting) if who.page else 0
+    costly = sum(each.cost >= COSTLY for each in waiting) if who.cost >= COSTLY else 0
+    return of_page >= PAGE_PLACES or len(waiting) >= ADDRESS_PLACES or costly >= COSTLY_PLACES
+
+
+def _length(function: Any, asked: Mapping[str, Any]) -> float:
+    """How many times as much a translation counts as one of a short text; 1 for all else."""
+    data = asked.get("data")
+    if getattr(function, "concurrency_id", None) != "model":
+        return 1.0
+    if isinstance(data, list):
+        text, beams = (data[0], data[2]) if len(data) > 2 else (None, None)
+        beams = beams.get("beam_size") if isinstance(beams, dict) else beams
+    else:  # by name
+        text, beams = asked.get("text"), asked.get("beam_size")
+    if not isinstance(text, str):
+        return 1.0
+    many = isinstance(beams, (int, float)) and beams > 4
+    return min(MOST, math.ceil(max(1, len(text)) / CHARACTERS) * (2.0 if many else 1.0))
 
 
 def _function(blocks: Any, index: object, name: str | None) -> Any:

@@ -16,6 +16,8 @@ from typing import Any
 from gradio.state_holder import SessionState, StateHolder
 from gradio.utils import LRUCache
 
+from viz.turns import FairQueues
+
 UNREAD = 256  # pages whose answers are kept until they fetch them
 KNOWN = 4096  # pages of which the queue knows that it owes them one
 
@@ -74,11 +76,12 @@ class Mailboxes(LRUCache):
 
 
 def bounded(blocks: Any) -> Any:
-    """The same Blocks, their queue keeping fewer answers that nobody fetches, and forgetting whose they were.
+    """The same Blocks, their queue going round (viz/turns.py), keeping fewer answers that nobody fetches, and forgetting whose they were.
 
     Gradio keeps those of 2,000 pages that left, or that never were pages, up to a megabyte and a half each, and every page's name for good.
     """
     queue = blocks._queue
     queue.pending_messages_per_session = Mailboxes(queue, UNREAD, asyncio.Queue)
     queue.pending_event_ids_session = Mailboxes(queue, KNOWN, set)
+    queue.event_queue_per_concurrency_id = FairQueues(queue)
     return blocks

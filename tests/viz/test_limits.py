@@ -143,8 +143,10 @@ class Waiting(FakeTranslator):
         super().__init__()
         self.gate = threading.Event()
         self.gate.set()
+        self.asked: list[str] = []
 
     def translate(self, *args: object, **kwargs: object) -> object:
+        self.asked.append(str(args[0]))
         assert self.gate.wait(60)
         return super().translate(*args, **kwargs)
 
@@ -202,6 +204,17 @@ def join(http: httpx.Client, demo, name: str = "on_translate", session: str = "a
     return http.post("/gradio_api/queue/join", json={"fn_index": index, "session_hash": session, "data": data, **more})
 
 
+def elsewhere(demo) -> httpx.Client:
+    """Asks from another address of this machine."""
+    return httpx.Client(base_url=demo.local_url, timeout=30, transport=httpx.HTTPTransport(local_address="127.0.0.2"))
+
+
+def until_it_runs(demo, translator: Waiting) -> None:
+    end = time.monotonic() + 10
+    while not translator.asked and time.monotonic() < end:
+        time.sleep(0.01)
+
+
 def test_one_page_is_refused_and_another_is_not(demo, http: httpx.Client, clock: Clock) -> None:
     assert [join(http, demo).status_code for _ in range(11)] == [200] * 10 + [429]
     refused = join(http, demo)
@@ -231,8 +244,49 @@ def test_programs_are_limited_by_address_and_cannot_pass_by_the_queue(demo, http
     codes = [http.post("/gradio_api/call/translate", json={"data": CALL}).status_code for _ in range(201)]
     assert codes == [200] * 200 + [429]
     assert http.post("/gradio_api/call/v2/translate", json={"text": "hello"}).status_code == 429
-    other = {"x-forwarded-for": "198.51.100.1"}  # from this machine uvicorn takes it for true
-    assert http.post("/gradio_api/run/translate", json={"data": CALL}, headers=other).status_code == 404
+    forged = {"x-forwarded-for": "198.51.100.1"}
+    assert http.post("/gradio_api/call/translate", json={"data": CALL}, headers=forged).status_code == 429
+    with elsewhere(demo) as other:
+        assert other.post("/gradio_api/run/translate", json={"data": CALL}).status_code == 404
+        assert other.post("/gradio_api/call/translate", json={"data": CALL}).status_code == 200
+
+
+@pytest.mark.parametrize(("text", "beams", "cost"), [
+    ("x" * 200, 4, 1), ("x" * 201, 4, 2), ("x" * 600, 8, 6), ("", 8, 2), ("x" * 10**6, 1, limits.MOST), ("x" * 400, "8", 2), (None, 8, 1),
+])
+def test_long_texts_and_many_beams_count_more(demo, text: str | None, beams: object, cost: float) -> None:
+    by_name = {fn.name: fn for fn in demo.fns.values()}
+    for data in ([text, "", {"beam_size": beams}], [text, "fra", beams, "", "embedded"]):
+        assert limits._length(by_name["on_translate"], {"data": data}) == cost
+    assert limits._length(by_name["on_translate"], {"text": text, "beam_size": beams}) == cost
+    assert limits._length(by_name["on_machine"], {"data": [text, "", {"beam_size": beams}]}) == 1
+    assert limits._length(by_name["on_translate"], {"data": [text]}) == 1
+
+
+def test_one_address_cannot_hold_up_the_others(demo, http: httpx.Client, translator: Waiting) -> None:
+    """Long texts with many beams, whose answers nobody fetches: few are let in, and a visitor from elsewhere has the next turn."""
+    translator.gate.clear()
+    asked = translator.asked
+    asked.clear()
+    codes = []
+    for i in range(12):
+        body = {"data": [f"{i} " + "and the cat sat on the mat " * 60, "fra", 8, "", "embedded"]}
+        codes.append(http.post("/gradio_api/call/translate", json=body).status_code)
+        until_it_runs(demo, translator)
+    assert codes == [200] * (1 + limits.COSTLY_PLACES) + [503] * (11 - limits.COSTLY_PLACES)
+    assert http.post("/gradio_api/call/v2/translate", json={"text": "word " * 400}).status_code == 503
+    with elsewhere(demo) as other:
+        assert join(other, demo, session="visitor", data=["One visitor", "", {"target": "fra", "beam_size": 4}]).status_code == 200
+    # a class behind the same address, each with a short sentence
+    class_codes = [join(http, demo, session=f"pupil-{i}", data=[f"Pupil {i}", "", {"target": "fra", "beam_size": 4}]) for i in range(60)]
+    assert {answer.status_code for answer in class_codes} == {200}
+    translator.gate.set()
+    end = time.monotonic() + 30
+    while len(asked) < 68 and time.monotonic() < end:
+        time.sleep(0.01)
+    assert asked[0].startswith("0 and") and asked[1] == "One visitor"
+    programs = [i for i, text in enumerate(asked) if "and the cat" in text]
+    assert programs == [0, *range(62, 68)]  # a program without a page is one caller and is being served; each pupil is another
 
 
 @pytest.mark.parametrize(
@@ -256,9 +310,8 @@ def test_one_page_cannot_fill_the_queue_nor_can_one_address(demo, http: httpx.Cl
     assert [join(http, demo, session="a").status_code for _ in range(4)] == [200, 200, 200, 503]
     assert join(http, demo, session="a").headers["retry-after"] == "2"
     assert [join(http, demo, session=name).status_code for name in "bcd"] == [200, 200, 503]
-    other = {"x-forwarded-for": "198.51.100.1"}
-    body = {"data": CALL}
-    assert http.post("/gradio_api/call/translate", json=body, headers=other).status_code == 200
+    with elsewhere(demo) as other:
+        assert other.post("/gradio_api/call/translate", json={"data": CALL}).status_code == 200
     translator.gate.set()
 
 
