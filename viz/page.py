@@ -138,6 +138,7 @@ HEADER = """
 </header>
 <div class="link-note" data-link-note></div>
 <p class="server-note notice" role="status" data-server-note hidden></p>
+<p class="belongs-note" role="status" data-belongs hidden></p>
 """
 
 

@@ -67,8 +67,8 @@ atlas.lab = (() => {
   const PATIENCE = 400; // ms until a section says that it is computing
   const experiments = {};
   /* name: of the event lab_NAME. key(): of the question, null if there is nothing to ask. prepare(): what else the store needs.
-   * Sections and what they draw are added as Gradio mounts them. */
-  const experiment = (name, key, prepare = () => {}) => {
+   * ofSentence: whether it is about the sentence that is shown. Sections and what they draw are added as Gradio mounts them. */
+  const experiment = (name, key, prepare = () => {}, ofSentence = true) => {
     const near = new Set();
     const sections = new Map(); // section -> where it says what is the matter
     const shows = [];
@@ -88,7 +88,7 @@ atlas.lab = (() => {
       clearTimeout(timer);
       sections.forEach((line, section) => {
         section.classList.toggle("lab-empty", !value);
-        section.classList.toggle("lab-old", Boolean(value && value.key !== now));
+        section.classList.toggle("lab-old", Boolean(value && (value.key !== now || (ofSentence && atlas.belongs()))));
         line.hidden = !text;
         line.classList.toggle("wrong", Boolean(answer?.problem) && Boolean(text));
         atlas.fill(line, text);
@@ -128,6 +128,7 @@ atlas.lab = (() => {
     onChange(["tab", "lang", "lab", "kind", "layer", "head", "model"], refresh);
     atlas.onResult(refresh);
     atlas.onModel(refresh);
+    atlas.onMark(mark);
     return {
       take,
       /* element: the block that holds the title, inside the section. */

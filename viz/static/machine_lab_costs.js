@@ -8,7 +8,7 @@
 
   /* ---- post-norm against pre-norm ---- */
   const layersOf = () => atlas.model()?.sizes?.layers ?? null;
-  const norms = experiment("norms", () => (layersOf() ? keyOf(state.model, state.lab.depth) : null));
+  const norms = experiment("norms", () => (layersOf() ? keyOf(state.model, state.lab.depth) : null), () => {}, false);
   atlas.lab.norms = (element, props) => {
     const showDepths = () => {
       const [encoder, decoder] = layersOf() ?? ["–", "–"];

@@ -18,7 +18,7 @@
   const follow = (element, props, watch, name, key, show) => {
     let facts = null;
     const current = () => Boolean(facts) && same(facts.request, atlas.result()?.request);
-    const mark = () => sectionOf(element)?.classList.toggle("stale", Boolean(facts) && !current());
+    const mark = () => sectionOf(element)?.classList.toggle("stale", Boolean(facts) && (!current() || Boolean(atlas.belongs())));
     const again = () => {
       mark();
       show(facts, current());
@@ -31,6 +31,7 @@
     onChange(["lang"], again);
     atlas.maps.onMaps(again);
     atlas.onResult(again);
+    atlas.onMark(mark);
     const look = atlas.positions.whenSeen(element, `position_${name}`, () => {
       const request = atlas.result()?.request;
       const own = key();

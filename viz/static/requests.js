@@ -11,6 +11,7 @@
   const LONGEST = 8; // s between two tries while the queue is full
   const underWay = {};
   const refused = {}; // event -> {tries, timer}
+  const owed = new Set(); // asked for and not answered, though it may be given up
   const settledListeners = [];
   const idle = () => Object.values(underWay).every((count) => !count);
   let slowTimer = 0;
@@ -24,6 +25,7 @@
       watchServer();
     }
     underWay[event] = Math.min(2, (underWay[event] || 0) + 1);
+    owed.add(event);
     atlas.send(event);
   };
   const settled = (event, left) => {
@@ -43,6 +45,7 @@
     forget(event);
     unanswered = Object.keys(refused).length > 0;
     if (complained && !unanswered) tell(null);
+    if (!(underWay[event] > 1)) owed.delete(event);
     settled(event, underWay[event] - 1);
   };
   atlas.failed = (event) => {
@@ -108,6 +111,7 @@
   atlas.onChange(["tab", "lang"], showAbove);
 
   atlas.onSettled = (listener) => settledListeners.push(listener);
+  atlas.isOwed = (event) => owed.has(event);
   atlas.isUnanswered = () => unanswered || !idle();
 
   /* A slow answer and no server look alike from here, so while we wait we ask for something that costs nothing. Only refusals count,

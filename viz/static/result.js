@@ -161,7 +161,7 @@
       line.replaceChildren(...words.map(wordNode));
     }
     [drawnFor, drawnIn] = [result, state.lang];
-    const place = problem ? [make("span", "place", owner ? `${language} · ${owner}` : language)] : [];
-    status.replaceChildren(...place, ...facts(result));
+    const place = [problem && language, owner].filter(Boolean).join(" · ");
+    status.replaceChildren(...(place ? [make("span", "place", place)] : []), ...facts(result));
   };
 })();

@@ -61,8 +61,7 @@
         };
         focus(20);
       });
-      const owner = atlas.belongs();
-      host.replaceChildren(source, arrow, written, ...(owner ? [make("span", "faint", owner)] : []), change);
+      host.replaceChildren(source, arrow, written, change);
     };
     const showWords = () => {
       showSentence();
@@ -104,7 +103,6 @@
     onChange(["lang", "kind", "layer", "head", "steps"], show);
     atlas.maps.onMaps(show);
     atlas.onResult(showSentence);
-    atlas.onMark(showSentence);
     atlas.focus.onFocus(() => state.steps.wish === null && showWords());
     onPayload(show);
     onQuestion(showWords);

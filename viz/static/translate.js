@@ -23,20 +23,41 @@
   atlas.onResult = (listener) => resultListeners.add(listener);
   atlas.result = () => result;
 
-  /* While a message stands, what is shown may belong to an earlier text: then it is dimmed and says whose it is. */
+  /* While a message stands or an answer lets wait, what is shown may belong to an earlier text: then it is dimmed on every tab and says
+   * whose it is. A quick answer dims nothing. */
+  const PATIENCE = 500; // ms
   let problem = null;
-  const isOld = () => Boolean(problem && problem.about !== "maps" && result && box)
+  let late = false;
+  let patience = 0;
+  const differs = () => Boolean(result && box)
     && (box.value !== result.request.text || state.target !== result.request.target || state.model !== result.request.model);
-  const owner = () => {
-    const letters = [...result.request.text];
-    return say("status.belongs", {text: letters.length > 60 ? `${letters.slice(0, 60).join("").trimEnd()}…` : result.request.text});
+  const isOld = () => (problem ? problem.about !== "maps" : late && atlas.isOwed("translate")) && differs();
+  const waitFor = () => {
+    patience ||= setTimeout(() => {
+      [late, patience] = [true, 0];
+      mark();
+    }, PATIENCE);
   };
+  const waitNoMore = () => {
+    clearTimeout(patience);
+    [late, patience] = [false, 0];
+  };
+  const shortened = () => {
+    const letters = [...result.request.text];
+    return letters.length > 60 ? `${letters.slice(0, 60).join("").trimEnd()}…` : result.request.text;
+  };
+  const owner = () => say("status.belongs", {text: shortened()});
   /* Whose maps those on the page are, if they belong to an earlier text. */
   atlas.belongs = () => (isOld() ? owner() : "");
   const markListeners = new Set();
   atlas.onMark = (listener) => markListeners.add(listener);
   const mark = () => {
     document.body.classList.toggle("atlas-old", isOld());
+    const line = document.querySelector("[data-belongs]"); // Translate says it beside the words themselves
+    if (line) {
+      line.hidden = !isOld() || (state.tab ?? "translate") === "translate";
+      atlas.fill(line, line.hidden ? "" : say("page.belongs", {text: shortened()}));
+    }
     document.body.classList.toggle("atlas-no-run", !result);
     markListeners.forEach((listener) => listener());
   };
@@ -44,13 +65,19 @@
     problem = next;
     mark();
   };
-  onChange(["target", "model"], mark);
+  onChange(["target", "model", "tab", "lang"], mark);
+  atlas.onSettled(() => {
+    if (atlas.isOwed("translate")) return;
+    waitNoMore();
+    mark();
+  });
 
   /* A translation of the model's and one of the visitor's are one kind of request, told apart by `forced`: so the last one asked for
    * replaces whichever was waiting, and its answer comes last. */
   const run = (forced) => {
     translateSoon.cancel();
     state.forced = forced;
+    waitFor();
     atlas.begin("translate");
   };
   const runAgain = () => run(result?.badge === "given");
@@ -107,7 +134,7 @@
       translateSoon();
     });
     area.addEventListener("input", () => {
-      if (problem) mark();
+      if (problem || late) mark();
       if (!composing) translateSoon();
     });
     area.addEventListener("keydown", (event) => {
@@ -188,6 +215,7 @@
       if (props.value?.stale) return runAgain(); // the server has let it go
       result = props.value || null;
       atlas.forgetReloads();
+      if (!differs()) waitNoMore();
       mark();
       resultListeners.forEach((listener) => listener());
     };

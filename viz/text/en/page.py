@@ -11,5 +11,6 @@ TEXT = {
     "tab.steps": "Step by step",
     "tab.positions": "Positions",
     "tab.machine": "Machine",
+    "page.belongs": "What you see here belongs to “{text}”, until the new sentence is answered.",
     "footer.model": "Maps and translations come from real passes of the loaded model. Where something else is computed, it says so.",
 }
