@@ -1,9 +1,10 @@
 # Attention Atlas in a container: the page on port 7860, as a user without rights, on the CPU, with no need of a network.
 #
 #   docker build --build-arg PIP_ARGS="--extra-index-url <PyTorch's CPU wheel index, see pytorch.org>" -t attention-atlas .
-#   docker run --rm -p 7860:7860 -v atlas-models:/models attention-atlas
+#   docker run --rm -p 7860:7860 -v atlas-models:/models --read-only --tmpfs /tmp attention-atlas
 #
-# Without PIP_ARGS the image holds 3 GB of CUDA libraries, which a CPU has no use for.
+# It computes with as many threads as it may use cores, at most 4; `-e OMP_NUM_THREADS=2` says otherwise, as where only its time is limited
+# (`--cpus`). Without PIP_ARGS the image holds 3 GB of CUDA libraries, which a CPU has no use for.
 
 FROM python:3.12-slim AS build
 ARG PIP_ARGS=""

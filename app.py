@@ -17,9 +17,11 @@ if __name__ == "__main__":
     from viz import startup
 
     startup.prepare()
+    startup.limit_threads()
 if os.environ.get("SPACES_ZERO_GPU"):
     import spaces  # noqa: F401  # a Space with a GPU to lend wants it before torch
 
+import warnings
 from pathlib import Path
 
 import gradio as gr
@@ -37,6 +39,9 @@ from viz.panels import api, heads, machine, positions, share, steps, translate
 from viz.runs import MAX_CACHE_BYTES, Request, Run, RunCache
 from viz.serve import serve
 from viz.text import say
+
+# Gradio takes data that quotes a visitor's "<script>" for markup of ours, and says so in the log.
+warnings.filterwarnings("ignore", message="A `<script>` tag was found")
 
 EXAMPLE = Path(model.__file__).parent / "weights" / "example.npz"
 

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
 MAX_BODY = 2**20  # bytes; a page's own are 5 KB, of the longest sentences 300 KB
 MAX_NODES = 100_000  # values in one body: as Python objects these take 30 times their bytes
@@ -67,6 +67,28 @@ def read_json(body: bytes) -> Any:
         elif isinstance(each, list):
             waiting += [(inner, depth + 1) for inner in each]
     return value
+
+
+def check_origin(headers: list[tuple[bytes, bytes]]) -> None:
+    """Of a POST: that a page of ours sends it, or a program. Raises Refusal for another site's page, which would have its visitors ask.
+
+    Where browsers say themselves whose page it is, that is believed, since a proxy may have changed the host's name. A page in a sandbox
+    has the origin "null"; so may ours, in somebody's frame, and then the browser does not say.
+    """
+    named = dict(reversed(headers))  # the first of each name
+    origin = named.get(b"origin", b"null").decode("latin-1")
+    if origin == "null" or named.get(b"sec-fetch-site") == b"same-origin":
+        return
+    hosts = [named.get(name, b"").split(b",")[0].strip().decode("latin-1") for name in (b"host", b"x-forwarded-host")]
+    if _hostname(origin) not in [_hostname(f"//{host}") for host in hosts if host]:
+        raise Refusal(403, "Pages of other sites may not ask here; programs may.")
+
+
+def _hostname(address: str) -> str | None:
+    try:
+        return urlsplit(address).hostname
+    except ValueError:
+        return None
 
 
 def _number(digits: str) -> int | float:

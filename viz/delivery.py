@@ -1,12 +1,14 @@
-"""How plotly.js gets to the browser: the installed package's own file, early, once, compressed once, kept by the browser.
+"""How plotly.js gets to the browser: the installed package's own file, early, once, compressed once, kept by the browser. And how the page
+itself does.
 
 Gradio itself would serve it (`gr.set_static_paths`), but name it only after its own bundle has started, compress its 4.6 MB anew for
 every visitor, have every page ask whether it has changed, and tell everybody where it lies on this machine. The middleware below
-does none of that.
+does none of that. Gradio compresses its own scripts, but not the page, which holds ours, nor its table of components.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 from collections.abc import Callable
 from functools import lru_cache
@@ -16,6 +18,7 @@ import plotly
 
 PLOTLY_SCRIPT = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 _PATH = "/assets/plotly.min.js"
+_PAGES = ("/", "/config", "/config/")
 
 
 def plotly_script_url() -> str:
@@ -28,9 +31,15 @@ def _compressed() -> bytes:
     return gzip.compress(PLOTLY_SCRIPT.read_bytes(), 6)
 
 
+@lru_cache(maxsize=4)
+def _packed(body: bytes) -> bytes:
+    """Compressed; kept, since the page is the same for all who come by the same name of this host."""
+    return gzip.compress(body, 6)
+
+
 class PlotlyDelivery:
     """ASGI middleware. Names plotly.js in the Link header of the page, so that the browser fetches it while it still reads the page,
-    and answers that request from memory, to be kept for good: another version has another address.
+    and answers that request from memory, to be kept for good: another version has another address. Compresses the page.
     """
 
     def __init__(self, app: Callable) -> None:
@@ -42,8 +51,9 @@ class PlotlyDelivery:
             await self.app(scope, receive, send)
         elif scope["path"].endswith(_PATH):
             await self._send_script(send, _accepts_gzip(scope))
-        elif scope["path"] == "/":
-            await self.app(scope, receive, self._with_link(send))
+        elif scope["path"] in _PAGES:
+            send = self._with_link(send) if scope["path"] == "/" else send
+            await self.app(scope, receive, _compressing(send) if _accepts_gzip(scope) else send)
         else:
             await self.app(scope, receive, send)
 
@@ -66,6 +76,31 @@ class PlotlyDelivery:
         ]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
+
+
+def _compressing(send: Callable) -> Callable:
+    """A send for an answer that is compressed as a whole, once its body is there."""
+    start: dict = {}
+    body = bytearray()
+
+    async def send_compressed(message: dict) -> None:
+        if message["type"] == "http.response.start":
+            start.update(message)
+        if any(name == b"content-encoding" for name, _ in start["headers"]):  # somebody has done it
+            await send(message)
+            return
+        if message["type"] == "http.response.start":
+            return
+        body.extend(message.get("body", b""))
+        if message.get("more_body"):
+            return
+        packed = await asyncio.to_thread(_packed, bytes(body))  # zlib lets others compute meanwhile
+        kept = [pair for pair in start["headers"] if pair[0] != b"content-length"]
+        own = [(b"content-encoding", b"gzip"), (b"vary", b"accept-encoding"), (b"content-length", str(len(packed)).encode())]
+        await send({**start, "headers": [*kept, *own]})
+        await send({"type": "http.response.body", "body": packed})
+
+    return send_compressed
 
 
 def _accepts_gzip(scope: dict) -> bool:

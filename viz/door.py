@@ -14,11 +14,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from viz.calls import MAX_BODY, Refusal, check_reader, checked_body
+from viz import limits
+from viz.calls import MAX_BODY, Refusal, check_origin, check_reader, checked_body
 from viz.sessions import forget_visitors
 
 BODY_SECONDS = 30.0
 MAX_PATH = 2048  # characters
+MAX_QUERY = 48 * 1024  # bytes: 5,000 Chinese characters, the longest text of a link (static/link.js), are 45,000; Gradio can take 65,536
 MAX_NAME = 255  # bytes of a file's name; of a longer one a file system makes an error
 
 _READ = re.compile(
@@ -51,22 +53,22 @@ async def guarded(app: Any) -> AsyncIterator[None]:
     """The lifespan of Gradio's application (`launch(app_kwargs={"lifespan": guarded})`): puts the door before everything, also before
     Gradio's own middleware, which no `middleware` of ours can stand before; and sees to it that nothing is kept of visitors."""
     forget_visitors(app)
-    app.middleware_stack = Door(app.middleware_stack, app.get_blocks)
+    app.middleware_stack = Door(app.middleware_stack, app.get_blocks, limits.settings()["proxies"])
     yield
 
 
 class Door:
-    """app: what is behind it. blocks: gives Gradio's Blocks."""
+    """app: what is behind it. blocks: gives Gradio's Blocks. proxies: how many of ours stand before the server (viz/limits.py)."""
 
-    def __init__(self, app: Callable, blocks: Callable[[], Any]) -> None:
-        self.app, self.blocks = app, blocks
+    def __init__(self, app: Callable, blocks: Callable[[], Any], proxies: int = 0) -> None:
+        self.app, self.blocks, self.proxies = app, blocks, proxies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         try:
-            scope = {**scope, "headers": _checked_headers(scope["headers"])}
+            scope = {**scope, "headers": _checked_headers(scope["headers"], self.proxies > 0)}
             path, method = _path(scope), scope["method"]
             if _TOOLS.fullmatch(path):
                 pass
@@ -78,7 +80,7 @@ class Door:
             elif method == "GET":
                 check_reader(path, scope["query_string"], self.blocks()._queue)
         except Refusal as refusal:
-            await _answer(send, refusal)
+            await _answer(send, refusal, last=scope["method"] not in ("GET", "HEAD"))
             return
         await self.app(scope, receive, _with_headers(send))
 
@@ -87,6 +89,7 @@ class Door:
         kind = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
         if kind.split(b";")[0].strip().lower() != b"application/json":  # which other sites cannot send without asking first
             raise Refusal(415, "Send JSON, with the content type application/json.")
+        check_origin(scope["headers"])
         try:
             body = await asyncio.wait_for(_whole_body(scope, receive), BODY_SECONDS)
         except asyncio.TimeoutError:
@@ -102,16 +105,18 @@ def _path(scope: Scope) -> str:
     path, root = scope["path"], scope.get("root_path", "").rstrip("/")
     if root and path.startswith(root + "/"):
         path = path[len(root) :]
-    if len(path) > MAX_PATH:  # the query is as long as the server's own limit lets it be: a link holds the sentence
+    if len(path) > MAX_PATH or len(scope["query_string"]) > MAX_QUERY:
         raise Refusal(414, "The address is too long.")
     if any(ord(char) < 32 or char == "\x7f" for char in path) or any(len(part.encode()) > MAX_NAME for part in path.split("/")):
         raise Refusal(404, "Not Found")
     return path
 
 
-def _checked_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Without what only Gradio's own front server may say. Raises Refusal for names of this host that can be none."""
-    kept = [(name, value) for name, value in headers if name != b"x-gradio-server"]
+def _checked_headers(headers: list[tuple[bytes, bytes]], behind: bool) -> list[tuple[bytes, bytes]]:
+    """Without what only Gradio's own front server may say, nor, unless we are behind a proxy, another name of this host: anybody may write
+    that. Raises Refusal for names that can be none."""
+    dropped = (b"x-gradio-server",) if behind else (b"x-gradio-server", b"x-forwarded-host")
+    kept = [(name, value) for name, value in headers if name not in dropped]
     hosts = [value for name, value in kept if name == b"host"]
     forwarded = [value.split(b",")[0].strip() for name, value in kept if name == b"x-forwarded-host"]
     if len(hosts) != 1 or not all(_HOST.fullmatch(each.decode("latin-1")) for each in (*hosts, *forwarded)):
@@ -163,11 +168,12 @@ def _with_headers(send: Send) -> Send:
     return send_with_headers
 
 
-async def _answer(send: Send, refusal: Refusal) -> None:
-    """Gradio's own form of a refusal: {"detail": sentence}."""
+async def _answer(send: Send, refusal: Refusal, last: bool) -> None:
+    """Gradio's own form of a refusal: {"detail": sentence}. last: the connection ends with it, since the rest of a body may still come."""
     stream = refusal.stream
     body = (json.dumps({"detail": refusal.detail}) if stream is None else stream).encode()
     kind = b"application/json" if stream is None else b"text/event-stream"
     headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode()), *HEADERS]
+    headers += [(b"connection", b"close")] if last else []
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

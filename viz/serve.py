@@ -13,6 +13,8 @@ from typing import Any
 import gradio as gr
 from gradio.exceptions import ServerFailedToStartError
 
+from viz import connections
+
 
 def serve(demo: gr.Blocks, options: dict[str, Any]) -> None:
     """Serves the page until SIGTERM or Ctrl-C; then ends the process. A second one ends it at once.
@@ -38,6 +40,7 @@ def serve(demo: gr.Blocks, options: dict[str, Any]) -> None:
     except OSError as error:  # Gradio's own advice names a variable that this program doesn't read
         logging.getLogger(__name__).debug("launch failed", exc_info=error)
         raise SystemExit(f"Port {options['server_port']} is taken or not allowed here: set PORT to another one.") from None
+    connections.watch(demo.server)
     told.wait()
     print("Stopping.", flush=True)
     demo.close(verbose=False)

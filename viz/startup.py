@@ -18,3 +18,10 @@ def prepare() -> None:
     except FileNotFoundError:
         print("No folder for temporary files can be written to, so nothing can be saved from the page: set TMPDIR to one.", flush=True)
         os.environ.setdefault("GRADIO_TEMP_DIR", os.path.join(os.sep, "tmp", "gradio"))
+
+
+def limit_threads() -> None:
+    """As many processor threads as there are cores, at most 4, unless OMP_NUM_THREADS says otherwise: a small model gains nothing from
+    more, and loses much where a machine has many."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    os.environ.setdefault("OMP_NUM_THREADS", str(min(cores, 4)))

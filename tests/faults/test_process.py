@@ -12,6 +12,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import gradio as gr
 import pytest
@@ -124,6 +125,8 @@ def test_a_second_signal_ends_it_at_once(own_signals: None, monkeypatch: pytest.
     closing, killed = threading.Event(), threading.Event()
 
     class Demo:
+        server = SimpleNamespace(config=SimpleNamespace(http_protocol_class=object))
+
         def launch(self, **options: object) -> None:
             os.kill(os.getpid(), signal.SIGTERM)
 
@@ -140,6 +143,18 @@ def test_a_second_signal_ends_it_at_once(own_signals: None, monkeypatch: pytest.
     monkeypatch.setattr("viz.serve.logging.shutdown", lambda: None)
     serve(Demo(), {"server_port": 1})
     assert closing.is_set() and ended == [128 + signal.SIGINT, 0]
+    assert Demo.server.config.http_protocol_class is not object  # its connections are watched (viz/connections.py)
+
+
+def test_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    startup.limit_threads()
+    assert os.environ["OMP_NUM_THREADS"] == "7"
+    for cores, threads in ((1, "1"), (3, "3"), (64, "4")):
+        monkeypatch.delenv("OMP_NUM_THREADS")
+        monkeypatch.setattr("viz.startup.os.sched_getaffinity", lambda pid, cores=cores: set(range(cores)), raising=False)
+        startup.limit_threads()
+        assert os.environ["OMP_NUM_THREADS"] == threads
 
 
 def test_without_a_folder_for_temporary_files(own_signals: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:

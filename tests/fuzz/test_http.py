@@ -3,6 +3,7 @@ log hold no stack trace, and afterwards it serves the next visitor."""
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +18,7 @@ from tests.fuzz.budget import share
 from tests.fuzz.site import ROOT, Answer, Site, served
 from tests.fuzz.strategies import NASTY, json_values, texts
 from viz.calls import MAX_BODY
+from viz.door import MAX_QUERY
 
 CALM = (200, 304, 307, 400, 403, 404, 405, 408, 411, 413, 414, 415, 422, 431)  # not 5xx
 PUBLIC = ("translate", "attention", "load_model")
@@ -259,3 +261,76 @@ def test_answers_that_nobody_waits_for_and_sessions_that_nobody_knows(site: Site
         assert "no such call" in site.ask(f"/gradio_api/{path}").text
     event = json.loads(site.post("/gradio_api/call/v2/translate", {"text": "I love you."}).body)["event_id"]
     assert "event: complete" in site.ask(f"/gradio_api/call/v2/translate/{event}").text
+
+
+# --- other sites, other names, long addresses ---
+
+
+def test_pages_of_other_sites_may_not_ask(site: Site) -> None:
+    number = site.events["on_load"][0]
+    body = {"fn_index": number, "data": [None] * site.events["on_load"][1], "session_hash": "origins"}
+    host = site.url.split("//")[1]
+
+    def status(**headers: str) -> int:
+        found = {name.replace("_", "-"): value for name, value in headers.items()}
+        return site.post("/gradio_api/queue/join", body, **found).status
+
+    for origin in ("http://evil.example", "https://evil.example:443", f"http://{host.split(':')[0]}.evil.example", "http://[", "file://", "x"):
+        assert status(origin=origin) == 403, origin
+        assert status(origin=origin, sec_fetch_site="cross-site") == 403
+    assert status(origin="http://evil.example", x_forwarded_host="evil.example") == 403  # no proxy stands before this one
+    for origin in ("null", f"http://{host}", f"https://{host.split(':')[0]}"):
+        assert status(origin=origin) == 200, origin
+    assert status(origin="https://atlas.example", sec_fetch_site="same-origin") == 200  # behind a proxy that changes the host's name
+    assert status(origin="https://atlas.example", host="atlas.example") == 200
+    for path in ("/gradio_api/call/translate", "/gradio_api/call/v2/translate", "/gradio_api/cancel", "/gradio_api/reset"):
+        answer = site.post(path, {"data": ["I love you.", "fra", 1, "", "embedded"]}, origin="http://evil.example")
+        assert answer.status == 403 and "other sites" in answer.text
+
+
+def test_another_name_of_this_host_is_believed_of_a_proxy_alone(site: Site) -> None:
+    for path in ("/", "/config"):
+        assert "evil.example" not in site.ask(path, headers={"x-forwarded-host": "evil.example"}).text
+
+
+def test_an_address_that_is_too_long(site: Site) -> None:
+    for length in (70_000, 60_000, MAX_QUERY):
+        answer = site.ask("/?" + "a" * length)
+        assert answer.status in ((200,) if length <= MAX_QUERY else (414, 431, 400)), length
+        assert b"Traceback" not in answer.body
+    longest = "/?lang=zh&tab=machine&text=" + quote("我" * 5000)
+    assert site.ask(longest).status == 200
+    for path in ("/config", "/gradio_api/queue/data", "/gradio_api/info"):
+        assert site.ask(f"{path}?session_hash={'a' * 60_000}").status == 414
+
+
+def test_a_connection_ends_with_a_refusal_whose_body_may_still_come(site: Site) -> None:
+    claimed = {"content-type": "application/json", "content-length": "99999999"}
+    answer = site.ask("/gradio_api/queue/join", "POST", b"{", claimed)
+    assert answer.status == 413 and answer.headers["connection"] == "close"
+    assert "connection" not in site.ask("/nothing").headers
+
+
+# --- how the page travels ---
+
+
+def test_the_page_is_compressed_and_streams_are_not(site: Site) -> None:
+    for path in ("/", "/?lang=zh", "/config"):
+        plain = site.ask(path, headers={"accept-encoding": "identity"})
+        packed = site.ask(path, headers={"accept-encoding": "gzip, deflate, br"})
+        assert "content-encoding" not in plain.headers and packed.headers["content-encoding"] == "gzip"
+        assert len(gzip.decompress(packed.body)) == len(plain.body) and len(packed.body) == int(packed.headers["content-length"])
+        assert len(packed.body) < len(plain.body) / 3 and packed.headers["vary"] == "accept-encoding"
+        assert packed.headers["content-type"] == plain.headers["content-type"]
+        assert ("link" in packed.headers) == (path != "/config")
+    site.post("/gradio_api/queue/join", {"fn_index": site.events["translate"][0], "data": ["I love you.", "fra", 1, "", "embedded"],
+                                         "session_hash": "streamed"})
+    stream = site.ask("/gradio_api/queue/data?session_hash=streamed", headers={"accept-encoding": "gzip"})
+    assert "content-encoding" not in stream.headers and "process_completed" in stream.text
+
+
+def test_a_sentence_with_a_script_is_no_line_in_the_log(site: Site) -> None:
+    before = len(site.log.read_bytes())
+    store = {"target": "fra", "beam_size": 1, "kind": "cross", "layer": 0, "head": 0}
+    assert site.call("on_translate", ["<script>alert(1)</script>", "", store])["success"]
+    assert site.log.read_bytes()[before:] == b""
