@@ -30,6 +30,56 @@ def test_back_and_forward_turn_to_the_tab_of_then(open_page: Open) -> None:
     assert page.evaluate("atlas.state.colour") == "log"
 
 
+def test_tabs_turned_at_once_while_a_sentence_waits_are_places_too(open_page: Open) -> None:
+    page = open_page()
+    page.route("**/queue/join*", lambda route: None)  # no answer
+    page.locator("#sentence textarea").fill("Nobody answers.")
+    page.locator("#sentence textarea").press("Enter")
+    for name in ("heads", "machine"):
+        page.locator(f"#tab-{name}-button").click()
+        page.wait_for_function("(name) => atlas.state.tab === name", arg=name)
+    for name in ("heads", "translate"):
+        page.go_back()
+        expect(page.locator(f"#tab-{name}-button")).to_have_attribute("aria-selected", "true")
+    expect(page.locator("#sentence textarea")).to_have_value("Nobody answers.")
+    page.unroute("**/queue/join*")
+
+
+def test_a_reloaded_page_pins_no_head_that_nobody_chose(open_real: Open) -> None:
+    page = open_real()
+    page.wait_for_function("atlas.state.layer !== null")
+    chosen = page.evaluate("[atlas.state.layer, atlas.state.head, atlas.state.rows]")
+    assert chosen[1] != "mean"
+    page.evaluate("atlas.isUnanswered = () => true")  # as when the server is started anew: what is kept comes back
+    page.reload()
+    page.wait_for_function("atlas.result()?.badge === 'live' && atlas.maps.current()")
+    page.wait_for_timeout(600)
+    assert page.evaluate("[atlas.state.layer, atlas.state.head, atlas.state.rows]") == chosen
+    assert "layer=" not in page.url and "head=" not in page.url and "rows=" not in page.url
+
+
+@pytest.mark.parametrize(
+    ("search", "said", "shown"),
+    [
+        ("layer=9&head=77", ("layer “9”", "head “77”"), None),
+        ("head=77", ("head “77”",), None),
+        ("layer=1&head=77", ("head “77”",), [1, "mean"]),
+        ("lang=xx", ("language “xx”",), None),
+    ],
+)
+def test_what_there_is_not_leaves_the_choice_to_the_page(open_real: Open, search: str, said: tuple, shown: list | None) -> None:
+    page = open_real()
+    page.wait_for_function("atlas.state.layer !== null")
+    own = page.evaluate("[atlas.state.layer, atlas.state.head]")
+    page.goto(page.url.split("?")[0] + ("?" if "lang" in search else "?lang=en&") + search)
+    for part in said:
+        expect(page.locator("[data-left-out]")).to_contain_text(part)
+    page.wait_for_function("(shown) => String([atlas.state.layer, atlas.state.head]) === String(shown)", arg=shown or own)
+    page.wait_for_timeout(600)
+    assert page.evaluate("[atlas.state.layer, atlas.state.head]") == (shown or own)
+    assert ("layer=" in page.url) == bool(shown)
+
+
 def test_what_a_link_gets_wrong_is_said_on_the_tab_it_leads_to(open_page: Open) -> None:
     page = open_page()
     page.goto(page.url + "&tab=steps&layer=9&head=77&without=foo&depth=deep")

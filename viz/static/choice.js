@@ -18,8 +18,9 @@
   /* [layer, head] of the cross-attention head that aligns best with rows named as they are now, or undefined. */
   const bestHead = () => (state.kind === "cross" ? atlas.result()?.best_heads?.[state.rows] : undefined);
   const isBest = (layer, head) => String(bestHead()) === `${layer},${head}`;
-  let opened = {}; // what the page chose by itself, and for which model
+  let opened = atlas.kept?.opened ?? {}; // what the page chose by itself, and for which model
   atlas.opened = () => opened;
+  atlas.keep(() => ({opened}));
 
   /* Encoder and decoder may have different numbers of layers and heads: keep the choice inside what this kind has
    * (MapChoice.fitted does the same in Python). */
@@ -43,6 +44,11 @@
       if (head === "norm" && !atlas.maps.hasNorm(state.kind)) patch.head = "mean"; // not measured in this run
     }
     set(patch);
+  };
+  /* As if nobody had chosen a layer and a head. */
+  atlas.chooseOwn = () => {
+    state.layer = null;
+    fit();
   };
   onChange(["kind", "head"], fit);
   atlas.maps.onMaps(fit);

@@ -99,6 +99,8 @@
     return found;
   };
   const linked = read(location.search);
+  const lang = new URLSearchParams(location.search).get("lang"); // taken over by page.js
+  if (lang && lang.toLowerCase().split("-")[0] !== state.lang) refuse("lang", lang);
 
   const asKept = () => {
     const {text: sentence, beam: beam_size, tab, row, column, order, rising, kinds, roles, basis, step, depth, without, guess, ...rest} = linked;
@@ -132,9 +134,12 @@
     const noHead = linked.head >= heads || (linked.head === "norm" && !atlas.maps.hasNorm(state.kind));
     if (noLayer) refuse("layer", linked.layer);
     if (noHead) refuse("head", linked.head);
-    /* Until now the choice was kept inside another model's sizes, or opened on a head of the page's own (choice.js). */
+    /* Until now the choice was kept inside another model's sizes, or opened on a head of the page's own (choice.js), which also stands in
+     * for a layer that there is not. */
     const {layer, head, rows} = linked;
-    const wanted = Object.entries({layer: noLayer ? undefined : layer, head: noHead ? undefined : head, rows});
+    const hasLayer = layer !== undefined && !noLayer;
+    if (!hasLayer && (noLayer || noHead)) atlas.chooseOwn();
+    const wanted = Object.entries({layer: hasLayer ? layer : undefined, head: noHead ? (hasLayer ? "mean" : undefined) : head, rows});
     atlas.set(Object.fromEntries(wanted.filter(([, value]) => value !== undefined)));
   };
 
@@ -285,7 +290,8 @@
 
   /* ---- after all parts are there ---- */
   atlas.followLinks = () => {
-    onChange(["tab", "model", "target", "beam_size", "kind", "layer", "head", "rows", "units", "specials", "colour", "heads", "steps", "machine",
+    onChange(["tab"], write); // at once: two tabs in quick succession are two places to come back to
+    onChange(["model", "target", "beam_size", "kind", "layer", "head", "rows", "units", "specials", "colour", "heads", "steps", "machine",
       "lab", "positions", "position_sentence", "word_order"], soon);
     const check = () => {
       checkRun(atlas.result());
@@ -314,6 +320,7 @@
       setTimeout(() => setTimeout(() => { // after translate.js has filled the boxes
         ready = true;
         writtenTab = state.tab;
+        if (leftOut.length && !waits) soon(); // the address no longer asks for what there is not
         if (waits) atlas.complain?.({code: "link_model", params: {model: linked.model ?? state.model}});
       }));
     });

@@ -28,6 +28,7 @@ TEXT = {
     "link.and": ", ",
     "link.close": "Close",
     "link.name.tab": "screen",
+    "link.name.lang": "language",
     "link.name.text": "sentence",
     "link.name.model": "model",
     "link.name.target": "target language",

@@ -28,6 +28,7 @@ TEXT = {
     "link.and": "、",
     "link.close": "关闭",
     "link.name.tab": "画面",
+    "link.name.lang": "语言",
     "link.name.text": "句子",
     "link.name.model": "模型",
     "link.name.target": "目标语言",
