@@ -26,7 +26,7 @@ def step(page: Page, name: str, nth: int = 0) -> Locator:
 
 def parsed(text: str) -> float:
     """A number as the page writes it: with a true minus, a power of ten or an infinity."""
-    text = text.replace("−", "-").replace("∞", "inf").replace("\u202f", "")
+    text = text.replace("−", "-").replace("∞", "inf").replace(",", "")
     factor, _, power = text.partition("·10")
     return float(factor) * 10.0 ** int(power.translate(RAISED) or 0)
 

@@ -14,6 +14,7 @@ from tests.browser.test_translate import pick, type_sentence
 from tests.viz.fakes import FakeTranslator, recorded_run
 
 HEADING = "Cross-attention · layer {} · head {}"
+BEST = {rows: f" · aligns best over the measured stories, by the token {rows}" for rows in ("predicted", "read")}  # not in this sentence
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def address(measured: FakeTranslator) -> Iterator[str]:
 def test_the_page_opens_on_it_and_says_so(open_page: Open, address: str, measured: FakeTranslator) -> None:
     page = open_page(url=address)
     heading = page.locator("#map-head h2")
-    expect(heading).to_have_text(HEADING.format(0, 2) + " · aligns best")
+    expect(heading).to_have_text(HEADING.format(0, 2) + BEST["predicted"])
     trace = measured.trace(measured.translate("I am a student."))
     np.testing.assert_allclose(figure(page)["z"], trace.cross_attention[0, 2], atol=1e-5)
     assert page.locator("[data-heads] input:checked").get_attribute("aria-label") == "Head 2, aligns best"
@@ -48,7 +49,7 @@ def test_it_is_the_one_for_the_way_rows_are_named(open_page: Open, address: str)
     expect(heading).to_have_text(HEADING.format(0, 2))
     pick(page, "layers", "1")
     pick(page, "heads", "1")
-    expect(heading).to_have_text(HEADING.format(1, 1) + " · aligns best")
+    expect(heading).to_have_text(HEADING.format(1, 1) + BEST["read"])
     # a choice of one's own outlives the next sentence
     pick(page, "heads", "0")
     type_sentence(page, "I love you.")
@@ -68,7 +69,7 @@ def test_without_a_recorded_example_the_first_sentence_opens_it(open_page: Open,
         page = open_page(url=serve(demo), picture=False)
         type_sentence(page, "I love you.")
         page.wait_for_selector("#map .main-svg")
-        expect(page.locator("#map-head h2")).to_have_text(HEADING.format(0, 2) + " · aligns best")
+        expect(page.locator("#map-head h2")).to_have_text(HEADING.format(0, 2) + BEST["predicted"])
         trace = measured.trace(measured.translate("I love you."))
         np.testing.assert_allclose(figure(page)["z"], trace.cross_attention[0, 2], atol=1e-5)
     finally:
@@ -82,7 +83,7 @@ def test_rows_are_named_as_the_best_head_of_all_aligns(open_page: Open) -> None:
     try:
         page = open_page(url=serve(demo))
         heading = page.locator("#map-head h2")
-        expect(heading).to_have_text(HEADING.format(1, 1) + " · aligns best")
+        expect(heading).to_have_text(HEADING.format(1, 1) + BEST["read"])
         expect(page.locator("[data-rows] input:checked + *")).to_have_text("the token it reads")
         trace = translator.trace(translator.translate("I am a student."))
         np.testing.assert_allclose(figure(page)["z"], trace.cross_attention[1, 1], atol=1e-5)

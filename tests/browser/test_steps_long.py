@@ -122,6 +122,7 @@ def test_the_encoder_has_no_mask_to_take_away(open_real: Open, lang: str) -> Non
 def test_the_sentence_stands_at_the_top_and_says_when_it_is_an_old_one(open_real: Open) -> None:
     page = open_real("steps", search="&kind=cross&layer=1&head=3&step=0")
     wait_for_walk(page)
+    expect(page.locator(".walk")).to_contain_text("a list of 12,000 tokens")
     line = page.locator(".steps-sentence")
     assert line.locator("[dir]").all_inner_texts() == ["I am a student.", page.evaluate("atlas.result().text")]
     assert page.locator(".steps-words label").first.get_attribute("title").startswith("⟨start⟩ <s> → ")

@@ -75,3 +75,9 @@ def test_templates_fill_by_name_once() -> None:
 @pytest.mark.parametrize("code", ["fr", "", None, 3, "EN"])
 def test_an_unknown_language_is_english(code: object) -> None:
     assert known_language(code) == "en"
+
+
+def test_memory_has_one_name_in_chinese() -> None:
+    said = "".join(LANGUAGES["zh"].values())
+    assert "编码器输出（memory）" in said
+    assert "记忆" not in said and "编码器的输出" not in said

@@ -113,7 +113,7 @@
       const {heads: count} = atlas.maps.size(state.kind);
       const owner = atlas.belongs();
       return say(`map.heading.${form}`, {kind: say(`kind.${state.kind}`), layer: state.layer, head: state.head, count})
-        + (isBest(state.layer, state.head) ? ` · ${say("head.best")}` : "") + (owner ? ` · ${owner}` : "");
+        + (isBest(state.layer, state.head) ? ` · ${say(`head.best.${state.rows}`)}` : "") + (owner ? ` · ${owner}` : "");
     },
     caption: () => {
       const key = state.kind === "cross" ? `caption.cross.${state.rows}` : `caption.${state.kind}`;

@@ -52,7 +52,7 @@
     return `${(100 * share).toFixed(share < 0.1 || share > 0.99 ? 1 : 0)} %`;
   };
   const shape = (...sizes) => `[${sizes.join(", ")}]`;
-  const grouped = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+  const grouped = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, ",");
 
   /* A label as viz/panels/maps_value.py makes it; in Chinese only what has a name of its own there differs. */
   const labels = (side) => {

@@ -25,6 +25,8 @@ TEXT = {
     "head.rollout": "rollout",
     "head.norm": "norm",
     "head.best": "aligns best",
+    "head.best.predicted": "aligns best over the measured stories, by the token predicted",
+    "head.best.read": "aligns best over the measured stories, by the token read",
     "head.best.help": "Of all heads, this one's strongest links agreed best with links that people had drawn by hand, measured on French stories with the rows named as now.",
     "head.mean.help": "The average over all heads of this layer.",
     "head.max.help": "For every cell the largest weight of any head. Rows no longer add up to 1.",
