@@ -57,10 +57,19 @@ def most_connections() -> int:
     return int(SHARE * (FILES if soft == resource.RLIM_INFINITY else min(soft, FILES)))
 
 
-def watch(server: Any, idle: float = IDLE, most: int | None = None) -> None:
-    """Sees to the connections that come from now on. server: a running uvicorn.Server."""
-    limit = most_connections() if most is None else most
+def quieten() -> None:
+    """Keeps asyncio's log short from now on."""
     logging.getLogger("asyncio").addFilter(OneLine())
+
+
+def _close_if_idle(connection: Any) -> None:
+    if connection.cycle is None or connection.cycle.response_complete:
+        connection.transport.close()
+
+
+def watch(server: Any, idle: float = IDLE, most: int | None = None) -> None:
+    """Sees to the connections that come from now on, and closes the idle ones that are there. server: a running uvicorn.Server."""
+    limit = most_connections() if most is None else most
     complaint = [-SAY_EVERY]
 
     class Watched(server.config.http_protocol_class):
@@ -85,3 +94,5 @@ def watch(server: Any, idle: float = IDLE, most: int | None = None) -> None:
                 self.loop.call_later(idle, self._look, now)
 
     server.config.http_protocol_class = Watched
+    for each in list(server.server_state.connections):
+        each.loop.call_soon_threadsafe(_close_if_idle, each)

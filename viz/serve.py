@@ -33,6 +33,7 @@ def serve(demo: gr.Blocks, options: dict[str, Any]) -> None:
     # Not left to Gradio, which knows Ctrl-C alone, nor to the system: SIGTERM ends the first process of a container only if it is handled.
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, end)
+    connections.quieten()
     try:
         demo.launch(prevent_thread_lock=True, **options)
     except ServerFailedToStartError:

@@ -125,7 +125,7 @@ def test_a_second_signal_ends_it_at_once(own_signals: None, monkeypatch: pytest.
     closing, killed = threading.Event(), threading.Event()
 
     class Demo:
-        server = SimpleNamespace(config=SimpleNamespace(http_protocol_class=object))
+        server = SimpleNamespace(config=SimpleNamespace(http_protocol_class=object), server_state=SimpleNamespace(connections=set()))
 
         def launch(self, **options: object) -> None:
             os.kill(os.getpid(), signal.SIGTERM)

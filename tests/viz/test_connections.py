@@ -33,7 +33,12 @@ def address() -> Iterator[tuple[str, int]]:
     thread.start()
     while not server.started:
         time.sleep(0.01)
-    connections.watch(server, idle=IDLE, most=4)
+    with socket.create_connection(server.servers[0].sockets[0].getsockname()[:2]) as early:
+        early.sendall(b"GET / HT")
+        while not server.server_state.connections:
+            time.sleep(0.01)
+        connections.watch(server, idle=IDLE, most=4)
+        assert closed(early) == b""
     yield server.servers[0].sockets[0].getsockname()[:2]
     server.should_exit = True
     thread.join(10)
