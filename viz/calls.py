@@ -105,7 +105,9 @@ def _joined(value: Mapping[str, Any], blocks: Any) -> dict[str, Any]:
     fn = blocks.fns.get(number) if isinstance(number, int) and not isinstance(number, bool) else None
     if fn is None or fn.fn is None:  # the page's own script runs the latter
         raise Refusal(404, "There is no such event.")
-    return {"data": _data(value.get("data"), fn), "fn_index": number, "session_hash": _session(value.get("session_hash"))}
+    event = value.get("event_data")  # where in a picture was clicked: a handler that takes it checks what it holds
+    told = {"event_data": event} if isinstance(event, dict) else {}
+    return {"data": _data(value.get("data"), fn), "fn_index": number, "session_hash": _session(value.get("session_hash"))} | told
 
 
 def _endpoint(name: str, blocks: Any) -> Any:

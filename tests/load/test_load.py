@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import pytest
 from gradio_client import Client
@@ -20,6 +22,7 @@ from tests.viz.fakes import FakeTranslator, recorded_run
 from viz import limits, page, sessions
 
 VISITORS, EACH = 12, 10
+Found = TypeVar("Found")
 
 
 class Slow(FakeTranslator):
@@ -59,6 +62,12 @@ def served(translator: Slow) -> Iterator:
     demo.close()
 
 
+def run(work: Coroutine[object, object, Found]) -> Found:
+    """asyncio.run in a thread of its own: the browser tests of the same process leave an event loop running in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
+
+
 def until(condition: Callable[[], bool], seconds: float = 20) -> None:
     end = time.monotonic() + seconds
     while not condition():
@@ -73,7 +82,7 @@ def working(demo) -> int:
 def test_everybody_gets_the_answer_to_their_own_sentence(served: tuple, translator: Slow) -> None:
     demo, url = served
     sentences = [[f"Visitor {visitor} has sentence {each} to read" for each in range(EACH)] for visitor in range(VISITORS)]
-    answers = asyncio.run(class_of(url, sentences))
+    answers = run(class_of(url, sentences))
     assert len(answers) == VISITORS * EACH
     assert all(answer.is_right(answer.sentence.swapcase()) for answer in answers)
     numbers = [[word for word in answer.sentence.split() if word.isdigit()] for answer in answers]
@@ -88,7 +97,7 @@ def test_everybody_gets_the_answer_to_their_own_sentence(served: tuple, translat
 def test_a_class_that_presses_the_same_button_shares_one_pass_and_nobody_is_turned_away(served: tuple, translator: Slow) -> None:
     demo, url = served
     before = translator.translated
-    answers = asyncio.run(class_of(url, [["All of us press the same button now"]] * 60))
+    answers = run(class_of(url, [["All of us press the same button now"]] * 60))
     assert all(answer.is_right("aLL OF US PRESS THE SAME BUTTON NOW") for answer in answers)
     assert not any(answer.refusals for answer in answers) and translator.translated == before + 1
 
@@ -96,7 +105,7 @@ def test_a_class_that_presses_the_same_button_shares_one_pass_and_nobody_is_turn
 def test_whoever_finds_the_queue_full_asks_again_and_is_answered(served: tuple, monkeypatch: pytest.MonkeyPatch) -> None:
     demo, url = served
     monkeypatch.setattr(demo._queue, "max_size", 4)
-    answers = asyncio.run(class_of(url, [[f"Number {i} of many in a small queue"] for i in range(12)]))
+    answers = run(class_of(url, [[f"Number {i} of many in a small queue"] for i in range(12)]))
     assert all(answer.is_right(answer.sentence.swapcase()) for answer in answers)
     refusals = [code for answer in answers for code in answer.refusals]
     assert refusals and set(refusals) == {503}
@@ -142,7 +151,7 @@ def test_closed_tabs_do_not_hold_the_model(served: tuple, translator: Slow) -> N
             assert (await Visitor(http, event).translate("Somebody waits for this one")).is_right("sOMEBODY WAITS FOR THIS ONE")
             return translator.translated
 
-    assert asyncio.run(asyncio.wait_for(visit(), 60)) == before + 2  # the one that ran already, and the visitor's who stayed
+    assert run(asyncio.wait_for(visit(), 60)) == before + 2  # the one that ran already, and the visitor's who stayed
     until(lambda: not working(demo))
     names = demo._queue.pending_messages_per_session
     assert len(names) <= sessions.UNREAD and sum(queue.qsize() for queue in names.values()) <= 20
@@ -157,7 +166,7 @@ def test_what_is_kept_does_not_grow_with_visitors(served: tuple, monkeypatch: py
         kept.clear()  # those of the tests before
     monkeypatch.setattr(queue.pending_messages_per_session, "max_size", 20)
     for part in range(3):
-        asyncio.run(class_of(url, [[f"Tab {i} of part {part} asks this"] for i in range(10)]))
+        run(class_of(url, [[f"Tab {i} of part {part} asks this"] for i in range(10)]))
     until(lambda: not working(demo))
     assert len(states.time_last_used) == len(states.session_data) == 10
     assert len(queue.pending_messages_per_session) == 20 and len(queue.pending_event_ids_session) <= sessions.KNOWN
@@ -187,7 +196,7 @@ def test_more_tabs_than_are_remembered_do_not_end_the_queue(served: tuple, trans
                 assert (await Visitor(http, event).translate(f"Tab {i} comes later")).problem is None
                 assert (await last.answer_to(joined.json()["event_id"]))[1]["text"] == f"aSKED BEFORE {i} OTHERS"
 
-    asyncio.run(asyncio.wait_for(visit(), 60))
+    run(asyncio.wait_for(visit(), 60))
     assert not queue.stopped and len(queue.pending_messages_per_session) == len(queue.pending_event_ids_session) == 3
 
 
@@ -196,7 +205,7 @@ def test_nothing_that_was_typed_or_shown_is_kept_of_a_session(served: tuple, mon
     built: list[int] = []
     usual = demo.default_config.__class__.config_for_block
     monkeypatch.setattr(demo.default_config.__class__, "config_for_block", staticmethod(lambda *args: (built.append(1), usual(*args))[1]))
-    asyncio.run(class_of(url, [["A secret that somebody typed"]]))
+    run(class_of(url, [["A secret that somebody typed"]]))
     assert not built  # the page of a new visitor is not built once more for them
 
     found: list[str] = []
