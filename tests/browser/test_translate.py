@@ -296,11 +296,19 @@ def test_a_clear_message_and_the_page_goes_on(open_page: Open) -> None:
 
 
 def test_no_answer_from_the_server_is_said_and_the_text_stays(open_page: Open) -> None:
-    page = open_page()
+    page = open_page(fresh=True)  # its clock is its context's
     open_page.guards[-1].complaints = Ignored()  # the browser itself logs the refused request
     page.route("**/gradio_api/queue/join*", lambda route: route.fulfill(status=503, json={"detail": "Queue is full."}))
+    page.clock.install()
     type_sentence(page, "Is anybody there?")
-    expect(page.locator("#notice [role=alert]")).to_contain_text("did not answer")
+    said = page.locator("#notice [role=alert]")
+    for _ in range(60):  # it asks several times before it gives up, ever more seconds apart
+        page.clock.fast_forward(20_000)
+        page.wait_for_timeout(200)
+        if "did not answer" in (said.text_content() or ""):
+            break
+    expect(said).to_contain_text("did not answer")
+    page.clock.resume()
     expect(page.locator("#sentence textarea")).to_have_value("Is anybody there?")
     page.unroute("**/gradio_api/queue/join*")
     type_sentence(page, "Is anybody here?")
