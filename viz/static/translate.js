@@ -68,8 +68,9 @@
   onChange(["target", "model", "tab", "lang"], mark);
   atlas.onSettled(() => {
     if (atlas.isOwed("translate")) return;
+    const dimmed = late;
     waitNoMore();
-    mark();
+    if (dimmed) mark(); // else nothing has changed, and what is drawn stays
   });
 
   /* A translation of the model's and one of the visitor's are one kind of request, told apart by `forced`: so the last one asked for
