@@ -43,7 +43,11 @@ def number(text: str) -> float:
 def cell(page: Page, selector: str, right: int, down: int) -> float:
     """Weight that a small map tells after so many arrow keys from its upper left."""
     frame = page.locator(f"{selector} .small-map")
+    frame.scroll_into_view_if_needed()
+    page.mouse.move(0, 0)  # resting on a map that was scrolled under it, it would say where the keys begin
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     frame.focus()
+    frame.press("Escape")
     for key, times in (("ArrowDown", 1 + down), ("ArrowRight", right)):
         for _ in range(times):
             frame.press(key)
