@@ -1,4 +1,4 @@
-"""What the recorders of one pass over a translation saw, as the results that the facade returns."""
+"""What a decoding wrote and the recorders of one pass over it saw, as the results that the facade returns."""
 
 # T tgt_len, D d_model
 
@@ -15,7 +15,12 @@ from model.results import AttentionTrace, Examination, RunnerUps, Translation
 
 if TYPE_CHECKING:
     from model.config import StackSizes, TransformerConfig
+    from model.decoding import Hypothesis
+    from model.marian.tokenizer import MarianTokenizer
+    from model.tokenizer import Tokenizer
     from model.transformer import Transformer
+
+START = "<s>"
 
 
 def recorded_trace(model: Transformer, attention: AttentionRecorder, translation: Translation) -> AttentionTrace:
@@ -31,6 +36,30 @@ def recorded_examination(
     norms = recorded_norms(model, attention, values).layers
     shares_of = {kind: shares(norms[kind]) for kind in norms}
     return Examination(recorded_trace(model, attention, translation), shares_of, tuple(runner_ups))
+
+
+def as_translation(
+    tokenizer: Tokenizer | MarianTokenizer, target: str, src_ids: Sequence[int], hypothesis: Hypothesis, forced: bool
+) -> Translation:
+    """What was written, or was given (forced), with the names of its tokens."""
+    tgt_ids = hypothesis.token_ids
+    # What starts the target is called "<s>" here, also where a checkpoint uses its padding for that, as Marian's do. The rest is named
+    # as one sequence, so that a character cut between bytes reads the same in both rows of labels.
+    tgt_tokens = (START, *tokenizer.tokens(tgt_ids))
+    return Translation(
+        source_text=tokenizer.decode(src_ids, side="source"),
+        target=target,
+        text=tokenizer.decode(tgt_ids),
+        src_ids=tuple(src_ids),
+        tgt_ids=tgt_ids,
+        src_tokens=tokenizer.tokens(src_ids, side="source"),
+        tgt_in_tokens=tgt_tokens[:-1],
+        tgt_out_tokens=tgt_tokens[1:],
+        token_log_probs=hypothesis.token_log_probs,
+        score=hypothesis.score,
+        forced=forced,
+        finished=hypothesis.finished,
+    )
 
 
 def check_translation(translation: object, config: TransformerConfig) -> None:

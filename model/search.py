@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Generator, Sequence
 
 from model.beam import beam_search
-from model.decoding import Decoding, DecodingSettings, SearchRules
+from model.decoding import Decoding, DecodingSettings, DecodingStep, SearchRules
 from model.decoding_record import DecodingRecord
+from model.results import Translation
 from model.sampling import greedy_search, sample
 from model.stepping import DecoderWeights
 from model.transformer import Transformer
@@ -36,3 +37,12 @@ def search(
     if settings.method == "greedy" or settings.beam_size == 1:
         return greedy_search(model, src_ids, **common)
     return beam_search(model, src_ids, beam_size=settings.beam_size, **common)
+
+
+def finished(steps: Generator[DecodingStep, None, Translation]) -> Translation:
+    """What a decoding comes to, its steps left aside."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            return stop.value

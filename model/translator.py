@@ -28,7 +28,7 @@ from model.decoding import (
 )
 from model.decoding_record import DecodingRecord
 from model.errors import InvalidSettingError
-from model.examining import check_ids, check_translation, recorded_examination, recorded_trace
+from model.examining import as_translation, check_ids, check_translation, recorded_examination, recorded_trace
 from model.fit import check_fit
 from model.hooks import AttentionRecorder, ValueRecorder, attention_hook, value_hook, watched
 from model.marian.config import GenerationDefaults
@@ -39,7 +39,7 @@ from model.marian.weights import LoadWarning
 from model.repetition import MAX_REPEATS
 from model.results import AttentionTrace, Examination, RunnerUps, Translation
 from model.runner_ups import find_runner_ups
-from model.search import search
+from model.search import finished, search
 from model.stepping import DecoderWeights
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
@@ -47,8 +47,6 @@ from model.variants import without as variant_without
 
 if TYPE_CHECKING:
     from model.analysis.profile import HeadProfile
-
-START = "<s>"
 
 # A small model of little data loops on what it has never seen; Marian's are decoded by their own rules alone.
 EMBEDDED_RULES = replace(OWN_RULES, max_repeats=MAX_REPEATS)
@@ -163,7 +161,7 @@ class Translator:
         InvalidSettingError.
         """
         more = {"length_penalty": length_penalty, "max_new_tokens": max_new_tokens, "method": method, "temperature": temperature}
-        return _last(self.steps(text, target, beam_size, top_k=top_k, top_p=top_p, seed=seed, **more))
+        return finished(self.steps(text, target, beam_size, top_k=top_k, top_p=top_p, seed=seed, **more))
 
     def translate_ids(self, src_ids: Sequence[int], target: str | None = None, beam_size: int | None = None) -> Translation:
         """`translate` for source ids as they stand, such as those of a sentence in another order: no text is cut.
@@ -172,7 +170,7 @@ class Translator:
         that the model cannot take.
         """
         check_ids("src_ids", src_ids, self.config.encoder, self.config.max_len)
-        return _last(self._steps([int(i) for i in src_ids], self._target(target), self._settings(beam_size)))
+        return finished(self._steps([int(i) for i in src_ids], self._target(target), self._settings(beam_size)))
 
     def steps(
         self,
@@ -229,7 +227,7 @@ class Translator:
             log_probs = self._log_probs(self._teacher_forced(src_ids, tgt_ids)[0])  # [T, V]
             token_log_probs = log_probs.gather(1, self._tensor(tgt_ids)[:, None])[:, 0].tolist()
         hypothesis = Hypothesis(tuple(tgt_ids), tuple(token_log_probs), hypothesis_score(token_log_probs, 1.0), True, (0,) * len(tgt_ids))
-        return self._translation(self.tokenizer.decode(src_ids, side="source"), target, src_ids, hypothesis, forced=True)
+        return as_translation(self.tokenizer, target, src_ids, hypothesis, forced=True)
 
     def trace(self, translation: Translation) -> AttentionTrace:
         """All attention maps of a translation, from one teacher-forced pass over its ids: by the causal mask, row t holds the very weights
@@ -316,12 +314,11 @@ class Translator:
         settings, target = self._settings(beam_size, **options), self._target(target)
         src_ids = self.tokenizer.encode_source(text, target, limit=self.config.max_len)
         record = None if watched() or not self._model.causal else DecodingRecord()
-        return _last(self._steps(src_ids, target, settings, record)), record
+        return finished(self._steps(src_ids, target, settings, record)), record
 
     def _steps(
         self, src_ids: list[int], target: str, settings: DecodingSettings, record: DecodingRecord | None = None
     ) -> Generator[DecodingStep, None, Translation]:
-        source_text = self.tokenizer.decode(src_ids, side="source")
         limit = length_limit(settings, len(src_ids), self.config.max_len)
         if self.generation is not None and settings.max_new_tokens is None:
             limit = min(limit, marian_limit(self.generation, self.config.max_len))
@@ -331,7 +328,7 @@ class Translator:
             hypotheses = yield from decoding
             if record is not None:
                 record.complete(hypotheses[0].rows)
-            return self._translation(source_text, target, src_ids, hypotheses[0], forced=False)
+            return as_translation(self.tokenizer, target, src_ids, hypotheses[0], forced=False)
 
         return run()
 
@@ -352,33 +349,5 @@ class Translator:
         last_id, last_log_prob = self._rules.forced_last_id, translation.token_log_probs[-1]
         return last_id is not None and not translation.forced and translation.tgt_ids[-1] == last_id and last_log_prob == 0.0
 
-    def _translation(self, source_text: str, target: str, src_ids: list[int], hypothesis: Hypothesis, forced: bool) -> Translation:
-        tgt_ids = hypothesis.token_ids
-        # What starts the target is called "<s>" here, also where a checkpoint uses its padding for that, as Marian's do. The rest is named
-        # as one sequence, so that a character cut between bytes reads the same in both rows of labels.
-        tgt_tokens = (START, *self.tokenizer.tokens(tgt_ids))
-        return Translation(
-            source_text=source_text,
-            target=target,
-            text=self.tokenizer.decode(tgt_ids),
-            src_ids=tuple(src_ids),
-            tgt_ids=tgt_ids,
-            src_tokens=self.tokenizer.tokens(src_ids, side="source"),
-            tgt_in_tokens=tgt_tokens[:-1],
-            tgt_out_tokens=tgt_tokens[1:],
-            token_log_probs=hypothesis.token_log_probs,
-            score=hypothesis.score,
-            forced=forced,
-            finished=hypothesis.finished,
-        )
-
     def _tensor(self, ids: tuple[int, ...] | list[int]) -> torch.Tensor:
         return torch.tensor(list(ids), dtype=torch.long, device=self._device)
-
-
-def _last(steps: Generator[DecodingStep, None, Translation]) -> Translation:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as stop:
-            return stop.value

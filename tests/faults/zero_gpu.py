@@ -7,7 +7,6 @@ GPU may be refused, with Gradio's error, or be taken away in the middle. Outside
 
 from __future__ import annotations
 
-import inspect
 import multiprocessing
 import os
 import pickle
@@ -36,8 +35,6 @@ class ZeroGpu:
     def GPU(self, task: Callable | None = None, *, duration: object = None, size: str | None = None) -> Callable:
         if task is None:
             return lambda task: self.GPU(task, duration=duration, size=size)
-        if inspect.iscoroutinefunction(task):
-            raise NotImplementedError
         self.seconds.append(duration)
         idle: list[_Worker] = []
 
