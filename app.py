@@ -34,7 +34,7 @@ from model.loading import load_offered
 from model.pool import ModelPool
 from model.recording import is_of, load_examination
 from model.translator import Translator
-from viz import limits, page, sessions
+from viz import limits, page, sessions, waiting
 from viz.panels import api, heads, machine, positions, share, steps, translate
 from viz.runs import MAX_CACHE_BYTES, Request, Run, RunCache
 from viz.serve import serve
@@ -78,7 +78,8 @@ def build_app(
     max_cache_bytes: how many bytes of attention maps are kept for all visitors together.
     pool: where all other models are loaded; None makes one as the environment says.
     """
-    runs = RunCache(translator, recorded, problem, max_cache_bytes, pool or ModelPool(load_offered))
+    waits = waiting.waiting_for(translate.asked_by)
+    runs = RunCache(translator, recorded, problem, max_cache_bytes, pool or ModelPool(load_offered), waits)
     with gr.Blocks(title=say("en", "page.title"), analytics_enabled=False, delete_cache=(3600, 3600)) as demo:
         bridge = page.bridge()
         page.header()

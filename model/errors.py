@@ -284,6 +284,15 @@ class TooManyLoadsError(AtlasError):
         super().__init__("Many models are being loaded at this moment: try again in a minute, or choose one that is loaded.")
 
 
+class NotWantedError(AtlasError):
+    """A translation was given up half way: whoever asked for it has left."""
+
+    code = "not_wanted"
+
+    def __init__(self) -> None:
+        super().__init__("Nobody waited for this translation any more, so it was not written to its end: ask again.")
+
+
 class ModelNotLoadedError(AtlasError):
     """A run was asked of a model that is not in memory: never loaded, or put away for others."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 
 from model.beam import beam_search
 from model.decoding import Decoding, DecodingSettings, DecodingStep, SearchRules
 from model.decoding_record import DecodingRecord
+from model.errors import NotWantedError
 from model.results import Translation
 from model.sampling import greedy_search, sample
 from model.stepping import DecoderWeights
@@ -39,9 +40,11 @@ def search(
     return beam_search(model, src_ids, beam_size=settings.beam_size, **common)
 
 
-def finished(steps: Generator[DecodingStep, None, Translation]) -> Translation:
-    """What a decoding comes to, its steps left aside."""
+def finished(steps: Generator[DecodingStep, None, Translation], still_wanted: Callable[[], bool] | None = None) -> Translation:
+    """What a decoding comes to, its steps left aside. still_wanted: asked before each step; once it says no, NotWantedError is raised."""
     while True:
+        if still_wanted is not None and not still_wanted():
+            raise NotWantedError
         try:
             next(steps)
         except StopIteration as stop:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -149,6 +149,7 @@ class Translator:
         top_k: int = 0,
         top_p: float = 1.0,
         seed: int | None = None,
+        still_wanted: Callable[[], bool] | None = None,
     ) -> Translation:
         """The best translation found. The settings are those of `model.decoding.DecodingSettings`.
 
@@ -156,21 +157,28 @@ class Translator:
         max_new_tokens: None is twice the source's tokens plus 10, at most what the checkpoint allows. What would be
         longer nearly always repeats itself; transformers' `generate` lets it run on.
         target: one of `targets`; None is the language in the model's name, or else the first.
+        still_wanted: asked before each step; once it says no, the rest is left.
 
-        Raises EmptyTextError, UnusableTextError, TextTooLongError (more tokens than config.max_len), UnknownTargetError and
-        InvalidSettingError.
+        Raises EmptyTextError, UnusableTextError, TextTooLongError (more tokens than config.max_len), UnknownTargetError,
+        InvalidSettingError and NotWantedError.
         """
         more = {"length_penalty": length_penalty, "max_new_tokens": max_new_tokens, "method": method, "temperature": temperature}
-        return finished(self.steps(text, target, beam_size, top_k=top_k, top_p=top_p, seed=seed, **more))
+        return finished(self.steps(text, target, beam_size, top_k=top_k, top_p=top_p, seed=seed, **more), still_wanted)
 
-    def translate_ids(self, src_ids: Sequence[int], target: str | None = None, beam_size: int | None = None) -> Translation:
+    def translate_ids(
+        self,
+        src_ids: Sequence[int],
+        target: str | None = None,
+        beam_size: int | None = None,
+        still_wanted: Callable[[], bool] | None = None,
+    ) -> Translation:
         """`translate` for source ids as they stand, such as those of a sentence in another order: no text is cut.
 
         target: what the translation is labelled with; for the model the ids alone say it. Raises InvalidSettingError for ids or a beam
         that the model cannot take.
         """
         check_ids("src_ids", src_ids, self.config.encoder, self.config.max_len)
-        return finished(self._steps([int(i) for i in src_ids], self._target(target), self._settings(beam_size)))
+        return finished(self._steps([int(i) for i in src_ids], self._target(target), self._settings(beam_size)), still_wanted)
 
     def steps(
         self,
@@ -311,10 +319,11 @@ class Translator:
     ) -> tuple[Translation, DecodingRecord | None]:
         """A translation and the complete record of it. None where a later pass would see something else than the decoding did (a model
         that looks ahead), or where hooks want to see that pass."""
+        still_wanted = options.pop("still_wanted", None)
         settings, target = self._settings(beam_size, **options), self._target(target)
         src_ids = self.tokenizer.encode_source(text, target, limit=self.config.max_len)
         record = None if watched() or not self._model.causal else DecodingRecord()
-        return finished(self._steps(src_ids, target, settings, record)), record
+        return finished(self._steps(src_ids, target, settings, record), still_wanted), record
 
     def _steps(
         self, src_ids: list[int], target: str, settings: DecodingSettings, record: DecodingRecord | None = None

@@ -42,8 +42,11 @@ class LentGpu:
         self._clock = clock
         self._asks_from = clock()
 
-    def ask(self, question: Callable[..., Answer], *args: object) -> Answer:
-        """`question(translator, *args)`. Raises the question's errors. The question is a function at the top of its module."""
+    def ask(self, question: Callable[..., Answer], *args: object, **here: object) -> Answer:
+        """`question(translator, *args)`. Raises the question's errors. The question is a function at the top of its module.
+
+        here: further arguments, for the CPU alone, that go to no other process.
+        """
         if self._clock() >= self._asks_from:
             try:
                 answer = self._ask(question, *args)
@@ -54,7 +57,7 @@ class LentGpu:
                 if isinstance(answer, AtlasError):
                     raise answer
                 return answer
-        return question(self._translator, *args)
+        return question(self._translator, *args, **here)
 
     def _in_fork(self, question: Callable[..., Answer], *args: object) -> Answer | AtlasError:
         try:

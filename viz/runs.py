@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from model.translator import AttentionTrace, Translation, Translator
 
 Answer = TypeVar("Answer")
+StillWanted = Callable[[], bool]
 
 MAX_CACHE_BYTES = 256 * 2**20
 ROLE_BYTES = 1500  # about what a HeadRole takes in memory
@@ -149,11 +151,17 @@ class Run:
         return per_head + per_layer + roles + TOKEN_BYTES * len(self.runner_ups) + 4096
 
 
+def _somebody_waits(request: Request | None) -> StillWanted:
+    return lambda: True
+
+
 class RunCache:
     """Runs of the models, computed once and kept while there is room. All methods may be called from any thread.
 
     translator: the embedded model, or None with `problem` saying why there is none. recorded: a saved run that is always found.
     pool: all other models. Which one a run is of stands in its request; there is no current model.
+    waiting: called with the run that is asked for (None: something else), it gives what tells whether anybody still waits for it
+    (`viz.waiting`). A translation that nobody waits for any more is given up at its next step.
     """
 
     def __init__(
@@ -163,12 +171,15 @@ class RunCache:
         problem: AtlasError | None = None,
         max_bytes: int = MAX_CACHE_BYTES,
         pool: ModelPool | None = None,
+        waiting: Callable[[Request | None], StillWanted] = _somebody_waits,
     ) -> None:
         self.translator = translator
         self.pool = pool
         self.recorded = recorded
         self.problem = problem if translator is None else None
         self._runs: LRUCache[Request, Run] = LRUCache(max_bytes, getsizeof=lambda run: run.num_bytes)
+        self._waiting = waiting
+        self._askers: dict[Request, list[StillWanted]] = {}  # of runs that somebody waits for, here in this process
         self._texts: LRUCache[tuple[Request, str], str] = LRUCache(MAX_TEXTS)
         self._runs_lock = threading.Lock()  # the tables, held for microseconds
         self._model_lock = threading.Lock()  # the model, held for a whole pass
@@ -193,31 +204,49 @@ class RunCache:
             return self._runs.get(request)
 
     def get(self, request: Request) -> Run:
-        """The run, computed if need be. Raises the typed errors of `model.errors`, among them those of `translator_of`."""
+        """The run, computed if need be. Raises the typed errors of `model.errors`, among them those of `translator_of`, and NotWantedError
+        once nobody waits for it any more."""
         run = self.find(request)
         if run is not None:
             return run
         if request.recorded:
             raise NoModelError()
         self.translator_of(request.model)
-        with self._model_lock:
+        with self._asking(request) as still_wanted, self._model_lock:
             run = self.find(request)  # somebody else may have asked the same while we waited
             if run is None:
-                run = self._compute_run(request)
+                run = self._compute_run(request, still_wanted)
                 with self._runs_lock:
                     if run.num_bytes <= self._runs.maxsize:
                         self._runs[request] = run
         return run
 
-    def ask(self, model: object, question: Callable[..., Answer], *args: object) -> Answer:
+    @contextmanager
+    def _asking(self, request: Request) -> Iterator[StillWanted]:
+        """Counts the caller among those who wait for a run, and tells whether any of them still does."""
+        own = self._waiting(request)
+        with self._runs_lock:
+            askers = self._askers.setdefault(request, [])
+            askers.append(own)
+        try:
+            yield lambda: any(each() for each in tuple(askers))
+        finally:
+            with self._runs_lock:
+                askers.remove(own)
+                if not askers:
+                    del self._askers[request]
+
+    def ask(self, model: object, question: Callable[..., Answer], *args: object, stoppable: bool = False) -> Answer:
         """`question(translator, *args)` of the model of this name, while nothing else computes with it. Nothing is kept.
 
         The question is a function at the top of its module and its arguments are plain values: on a GPU that is lent, both go to another
-        process. Raises the errors of `translator_of` and of the question.
+        process. stoppable: the question takes `still_wanted`, as `Translator.translate` does, and is given up when its asker has left.
+        Raises the errors of `translator_of` and of the question.
         """
         translator = self.translator_of(model)
+        here = {"still_wanted": self._waiting(None)} if stoppable else {}
         with self._model_lock:
-            return self._ask_of(translator, question, *args)
+            return self._ask_of(translator, question, *args, **here)
 
     def text_without(self, request: Request, part: str) -> str:
         """What the model writes for a request, a given translation left aside, without one of `model.variants.PARTS` ("": the whole model).
@@ -228,31 +257,31 @@ class RunCache:
         with self._runs_lock:
             text = self._texts.get(key)
         if text is None:
-            text = self.ask(request.model, _write, request, part)
+            text = self.ask(request.model, _write, request, part, stoppable=True)
             with self._runs_lock:
                 self._texts[key] = text
         return text
 
-    def _ask_of(self, translator: Translator, question: Callable[..., Answer], *args: object) -> Answer:
+    def _ask_of(self, translator: Translator, question: Callable[..., Answer], *args: object, **here: object) -> Answer:
         if self._lent is not None and translator is self.translator:
-            return self._lent.ask(question, *args)
-        return question(translator, *args)
+            return self._lent.ask(question, *args, **here)
+        return question(translator, *args, **here)
 
-    def _compute_run(self, request: Request) -> Run:
+    def _compute_run(self, request: Request, still_wanted: StillWanted | None = None) -> Run:
         start = time.perf_counter()
         translator = self.translator_of(request.model)
-        translation, examination = self._ask_of(translator, _make, request)
+        translation, examination = self._ask_of(translator, _make, request, still_wanted=still_wanted)
         seconds = time.perf_counter() - start
         return Run.of(request, translation, examination, seconds, translator.revision, translator.best_heads, translator.profile)
 
 
-def _make(translator: Translator, request: Request) -> tuple[Translation, Examination]:
+def _make(translator: Translator, request: Request, still_wanted: StillWanted | None = None) -> tuple[Translation, Examination]:
     if request.given is None:
-        return translator.translate_and_examine(request.text, request.target, request.beam_size)
+        return translator.translate_and_examine(request.text, request.target, request.beam_size, still_wanted=still_wanted)
     translation = translator.force(request.text, request.given, request.target)
     return translation, translator.examine(translation)
 
 
-def _write(translator: Translator, request: Request, part: str) -> str:
+def _write(translator: Translator, request: Request, part: str, still_wanted: StillWanted | None = None) -> str:
     variant = translator.without(part) if part else translator
-    return variant.translate(request.text, request.target, request.beam_size).text
+    return variant.translate(request.text, request.target, request.beam_size, still_wanted=still_wanted).text

@@ -10,7 +10,7 @@ at them through a sum again, writes the same translation. With positions it does
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -57,12 +57,17 @@ class Orders:
 
 
 def read_orders(
-    translator: Translator, translation: Translation, tokens: Sequence[int], beam_size: int | None = None
+    translator: Translator,
+    translation: Translation,
+    tokens: Sequence[int],
+    beam_size: int | None = None,
+    still_wanted: Callable[[], bool] | None = None,
 ) -> Orders:
     """Reads and translates the sentence and the same tokens in another order, with positions and without: four times, but that the given
     translation is taken for the first of them, unless it is not the model's own (`forced`).
 
-    tokens: see `Orders`. Raises InvalidSettingError for anything but an order of all the sentence's tokens.
+    tokens: see `Orders`. still_wanted: see `Translator.translate`.
+    Raises InvalidSettingError for anything but an order of all the sentence's tokens, and NotWantedError.
     """
     count = len(translation.src_ids)
     if not all(isinstance(place, int) and not isinstance(place, bool) for place in tokens) or sorted(tokens) != list(range(count)):
@@ -73,7 +78,7 @@ def read_orders(
 
     def read(name: str, ids: Sequence[int], known: Translation | None = None) -> Reading:
         maps = _encoder_maps(models[name], ids)
-        return Reading(maps, known or models[name].translate_ids(ids, translation.target, beam_size))
+        return Reading(maps, known or models[name].translate_ids(ids, translation.target, beam_size, still_wanted))
 
     original, moved = orders
     return Orders(

@@ -17,6 +17,7 @@ from gradio_client import Client
 from gradio_client.utils import QueueError
 
 import app
+from model.errors import NotWantedError
 from tests.load.visitors import Visitor, class_of, visiting
 from tests.viz.fakes import FakeTranslator, recorded_run
 from viz import limits, page, sessions
@@ -33,6 +34,19 @@ class Slow(FakeTranslator):
         self.gate = threading.Event()
         self.gate.set()
         self.inside = self.overlaps = self.translated = 0
+        self.steps: list[str] = []  # of texts that take many
+
+    def translate_and_examine(self, text: str, target: str = "fra", beam_size: int = 4, still_wanted: Callable[[], bool] | None = None):
+        """A text that says so takes fifty steps before it is translated."""
+        for _ in range(50 if "long" in text else 0):
+            if not still_wanted():
+                raise NotWantedError
+            self.steps.append(text)
+            self.inside += 1
+            assert self.gate.wait(60)
+            self.inside -= 1
+            time.sleep(0.002)
+        return super().translate_and_examine(text, target, beam_size)
 
     def translate(self, *args: object, **kwargs: object) -> object:
         self.inside += 1
@@ -157,6 +171,47 @@ def test_closed_tabs_do_not_hold_the_model(served: tuple, translator: Slow) -> N
     until(lambda: not working(demo))
     names = demo._queue.pending_messages_per_session
     assert len(names) <= sessions.UNREAD and sum(queue.qsize() for queue in names.values()) <= 20
+
+
+@pytest.mark.parametrize("stay", [(), ("page",), ("program",)], ids=["all leave", "another page waits", "a program waits"])
+def test_a_translation_under_way_ends_with_the_last_who_waits_for_it(served: tuple, translator: Slow, stay: tuple[str, ...]) -> None:
+    """What computes is another's page that has left. Steps are counted, up to the one that was under way."""
+    demo, url = served
+    text, translator.steps = f"A very long sentence, {len(stay)} {stay}", []
+    translator.gate.clear()
+
+    async def read(tab: Visitor) -> None:
+        async with tab.stream() as messages:
+            async for _ in messages:
+                pass
+
+    async def visit() -> None:
+        async with visiting(url) as (http, event):
+            tab = Visitor(http, event)
+            assert (await tab.join(text, "fra", 4)).status_code == 200
+            reading = asyncio.create_task(read(tab))
+            while not translator.inside:
+                await asyncio.sleep(0.02)
+            others = []
+            if "page" in stay:
+                others.append(asyncio.create_task(Visitor(http, event).translate(text)))
+            if "program" in stay:
+                others.append(asyncio.to_thread(Client(url, verbose=False).predict, text, "fra", api_name="/translate"))
+                others[0] = asyncio.create_task(others[0])
+            while len(demo._queue) < len(others):
+                await asyncio.sleep(0.02)
+            (running,) = [each for job in demo._queue.active_jobs if job for each in job if each.concurrency_id == "model"]
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+            while running.alive:
+                await asyncio.sleep(0.02)
+            translator.gate.set()
+            for each in others:
+                assert await each
+            assert (await Visitor(http, event).translate("Somebody else asks this")).problem is None
+
+    run(asyncio.wait_for(visit(), 60))
+    assert len(translator.steps) == {(): 1, ("page",): 50, ("program",): 51}[stay]  # a program's question looks different: begun anew
 
 
 def test_what_is_kept_does_not_grow_with_visitors(served: tuple, monkeypatch: pytest.MonkeyPatch) -> None:

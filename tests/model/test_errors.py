@@ -29,6 +29,7 @@ EXAMPLES = [
     (errors.ModelTooLargeError(900, 500), "model_too_large", {"size": 900, "limit": 500}),
     (errors.OutOfMemoryError("cuda:0"), "out_of_memory", {"device": "cuda:0"}),
     (errors.TooManyLoadsError(), "too_many_loads", {}),
+    (errors.NotWantedError(), "not_wanted", {}),
     (errors.ModelNotLoadedError("O/m"), "model_not_loaded", {"model": "O/m"}),
 ]
 

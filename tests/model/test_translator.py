@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from model.errors import EmptyTextError, InvalidSettingError
+from model.analysis.word_order import read_orders
+from model.decoding import NextTokenScorer
+from model.errors import EmptyTextError, InvalidSettingError, NotWantedError
 from model.hooks import AttentionSite, attention_hook
 from model.translator import Translator
 from tests.model.decoding_reference import StepRecorder, finish
@@ -264,3 +266,58 @@ def test_without_a_target_it_is_the_first(tiny_translator):
 def test_nothing_said_is_four_beams_and_the_mean_per_token(tiny_translator):
     for text in ("The cat saw 12 apples.", "I am here."):
         assert tiny_translator.translate(text) == tiny_translator.translate(text, beam_size=4, length_penalty=1.0)
+
+
+# --- given up ---
+
+
+class Leaving:
+    """Says that somebody waits, for so many times, and counts how often it was asked."""
+
+    def __init__(self, times: int) -> None:
+        self.times, self.asked = times, 0
+
+    def __call__(self) -> bool:
+        self.asked += 1
+        return self.asked <= self.times
+
+
+@pytest.fixture
+def steps_taken(monkeypatch):
+    taken, usual = [], NextTokenScorer.log_probs
+
+    def counted(self, token_ids, rows, last=False):
+        taken.append(len(rows))
+        return usual(self, token_ids, rows, last)
+
+    monkeypatch.setattr(NextTokenScorer, "log_probs", counted)
+    return taken
+
+
+@pytest.mark.parametrize("method", ["translate", "translate_and_trace", "translate_and_examine"])
+@pytest.mark.parametrize("options", [{"beam_size": 3}, {"beam_size": 1}, {"method": "sample", "seed": 4}])
+def test_what_nobody_waits_for_is_given_up_at_the_next_step(tiny_translator, steps_taken, method, options):
+    write, text = getattr(tiny_translator, method), "a b c d e f g h"
+    expected = write(text, **options)
+    whole = len(steps_taken)
+    assert whole > 4
+    for times in (0, 1, 4):
+        steps_taken.clear()
+        leaving = Leaving(times)
+        with pytest.raises(NotWantedError):
+            write(text, still_wanted=leaving, **options)
+        assert len(steps_taken) == times and leaving.asked == times + 1
+    again = write(text, still_wanted=Leaving(10**9), **options)
+    assert len(steps_taken) == 4 + whole
+    assert (again if method == "translate" else again[0]) == (expected if method == "translate" else expected[0])
+
+
+def test_ids_and_orders_are_given_up_too(tiny_translator, steps_taken):
+    translation = tiny_translator.translate(TEXT)
+    steps_taken.clear()
+    with pytest.raises(NotWantedError):
+        tiny_translator.translate_ids(translation.src_ids, still_wanted=Leaving(2))
+    order = list(range(len(translation.src_ids)))
+    with pytest.raises(NotWantedError):
+        read_orders(tiny_translator, translation, order, 2, Leaving(3))
+    assert len(steps_taken) == 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -92,7 +93,10 @@ class FakeTranslator:
             out = tuple(token.swapcase() for token in source[1:-1])
         return self._translation(text, target, source, out, forced=False)
 
-    def translate_and_examine(self, text: str, target: str = "fra", beam_size: int = 4) -> tuple[Translation, Examination]:
+    def translate_and_examine(
+        self, text: str, target: str = "fra", beam_size: int = 4, still_wanted: Callable[[], bool] | None = None
+    ) -> tuple[Translation, Examination]:
+        del still_wanted
         translation = self.translate(text, target, beam_size)
         return translation, self.examine(translation)
 

@@ -12,7 +12,14 @@ import pytest
 from model.analysis.profile import HeadProfile
 from model.analysis.roles import head_roles
 from model.analysis.rollout import rollout
-from model.errors import CheckpointMissingError, EmptyTextError, InvalidSettingError, ModelNotLoadedError, UnknownTargetError
+from model.errors import (
+    CheckpointMissingError,
+    EmptyTextError,
+    InvalidSettingError,
+    ModelNotLoadedError,
+    NotWantedError,
+    UnknownTargetError,
+)
 from model.pool import ModelPool
 from tests.viz.fakes import ARABIC, ROMANCE, FakeTranslator, recorded_run, shelf
 from viz.panels.choice import KINDS, maps_of
@@ -242,3 +249,79 @@ def test_questions_and_runs_take_turns() -> None:
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda number: runs.ask(Request("a", "fra").model, question, number), range(24)))
     assert found == list(range(24)) and not any(overlaps) and len(overlaps) == 24
+
+
+# --- whoever asked may have left ---
+
+
+class Stepwise(FakeTranslator):
+    """Takes a hundred steps for a translation, one whenever the test lets it, and counts those it took."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may, self.took, self.steps = threading.Semaphore(0), threading.Semaphore(0), 0
+
+    def translate_and_examine(self, text, target="fra", beam_size=4, still_wanted=None):
+        for _ in range(100):
+            if not still_wanted():
+                raise NotWantedError
+            assert self.may.acquire(timeout=60)
+            self.steps += 1
+            self.took.release()
+        return super().translate_and_examine(text, target, beam_size)
+
+    def step(self, count: int) -> None:
+        for _ in range(count):
+            self.may.release()
+            assert self.took.acquire(timeout=60)
+
+
+def test_a_run_goes_on_while_anybody_waits_for_it_and_ends_with_the_last() -> None:
+    translator, here = Stepwise(), threading.local()
+    runs = RunCache(translator, waiting=lambda request: here.stays)
+    request = Request("a long sentence", "fra")
+    gone: set[str] = set()
+
+    def visit(name: str) -> Run:
+        here.stays = lambda: name not in gone
+        return runs.get(request)
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(visit, "first")
+        translator.step(3)
+        second = pool.submit(visit, "second")
+        while len(runs._askers[request]) < 2:
+            time.sleep(0.005)
+        gone.add("first")
+        translator.step(97)
+        assert first.result(60) is second.result(60)  # the one who left isn't there to be told
+    assert translator.steps == 100 and not runs._askers
+
+    other = Request("another long sentence", "fra")
+    with ThreadPoolExecutor(2) as pool:
+        request = other
+        left = [pool.submit(visit, name) for name in ("third", "fourth")]
+        translator.step(2)
+        while len(runs._askers[request]) < 2:
+            time.sleep(0.005)
+        gone |= {"third", "fourth"}
+        translator.may.release()  # the step that is under way
+        for each in left:
+            with pytest.raises(NotWantedError):
+                each.result(60)
+    assert translator.steps == 103 and not runs._askers and runs.find(other) is None
+
+
+def test_a_text_that_is_written_for_a_comparison_is_given_up_too() -> None:
+    class Writer(FakeTranslator):
+        def translate(self, text, target="fra", beam_size=4, still_wanted=None):
+            if not still_wanted():
+                raise NotWantedError
+            return super().translate(text, target, beam_size)
+
+    here = [True]
+    runs = RunCache(Writer(), waiting=lambda request: lambda: here[0])
+    assert runs.text_without(Request("I love you.", "fra"), "") == "Je t'aime."
+    here[0] = False
+    with pytest.raises(NotWantedError):
+        runs.text_without(Request("I love you.", "cmn"), "")

@@ -187,7 +187,7 @@ def draw_order(runs: RunCache, result: object, store: object) -> tuple[Any, Any]
         seed, order = order_of(store, units)
         chosen = SelfHead.from_page(store, run, ("encoder_self",)).neighbourly(run)
         tokens = token_order([(unit.start, unit.stop) for unit in units], order)
-        found = runs.ask(run.request.model, read_orders, run.translation, tokens, run.request.beam_size)
+        found = runs.ask(run.request.model, read_orders, run.translation, tokens, run.request.beam_size, stoppable=True)
         return None, json.dumps(_order_value(run, found, chosen) | {"seed": seed, "order": list(order)}, ensure_ascii=False)
     except Exception as error:
         return notice(error), gr.skip()

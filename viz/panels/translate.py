@@ -72,6 +72,17 @@ def force(runs: RunCache, text: str, given: str, store: object) -> tuple[Any, An
     return show_run(runs, request, store)
 
 
+def asked_by(event: Any) -> Request | None:
+    """What an event of Gradio's queue asks to be translated; None for other events, and for what is no request."""
+    if not any(name == "translate" for _, name in event.fn.targets):
+        return None
+    try:
+        text, given, store = event.data.data
+        return request_of(text, store, given if as_mapping(store).get("forced") is True else None)
+    except (AtlasError, ValueError):
+        return None
+
+
 def answer(runs: RunCache, text: str, given: str, store: object) -> tuple[Any, Any, Any]:
     """`translate` or `force`, as the page wants. One event for both, so that the last one asked for is the last one answered."""
     if as_mapping(store).get("forced") is True:
@@ -173,7 +184,8 @@ MAP_FOOT = """
   <details><summary data-t="more.open"></summary>
     <p data-part="paragraph"></p>
     <p class="formula" data-plain>
-      Attention(<i>Q</i>, <i>K</i>, <i>V</i>) = softmax(<i>QK</i><sup>⊤</sup> / √<i>d<sub>k</sub></i><span
+      Attention(<i>Q</i>, <i>K</i>, <i>V</i>) = softmax(<i>QK</i><sup>⊤</sup> / <span
+      class="root"><span class="sign">√</span><span class="under"><i>d<sub>k</sub></i></span></span><span
       data-mask hidden> + <i>M</i></span>) <i>V</i><span data-mask hidden>,&emsp;<i>M<sub>ij</sub></i> = 0 (<i>j</i> ≤ <i>i</i>), −∞
       (<i>j</i> &gt; <i>i</i>)</span></p>
     <p class="formula" data-for="rollout" hidden><i>A</i> = ½ · <span data-t="more.mean"></span> + ½ <i>I</i>,&emsp;<i>A<sub>ℓ</sub></i> ⋯

@@ -26,6 +26,7 @@ TEXT = {
     "error.model_too_large": "The model takes {size} MB of memory, and {limit} MB are set aside for models here. Choose a smaller one. Whoever runs this page can raise ATLAS_MODEL_MEMORY.",
     "error.out_of_memory": "The memory of {device} ran out while the model was loaded. What was loaded before still works; choose a smaller model.",
     "error.too_many_loads": "Many models are being loaded at this moment. Try again in a minute, or choose one that is loaded.",
+    "error.not_wanted": "Nobody waited for this translation any more, so it was not written to its end. Ask again.",
     "error.model_not_loaded": "The model {model} is not in memory: it has not been loaded yet, or made room for others. Load it first.",
     "error.machine_size": "{size} must be a whole number from {low} to {high}; “{value}” is none.",
     "error.machine_odd": "d_model must be even: sines and cosines of the positions come in pairs. {value} is odd.",

@@ -26,6 +26,7 @@ TEXT = {
     "error.model_too_large": "这个模型要占 {size} MB 内存，而这里留给模型的只有 {limit} MB。请选择小一些的；网页的管理者可以调高 ATLAS_MODEL_MEMORY。",
     "error.out_of_memory": "加载模型时 {device} 的内存用完了。之前加载的模型仍然可用；请选择小一些的模型。",
     "error.too_many_loads": "此刻正在加载很多模型。请过一分钟再试，或选择已经加载的模型。",
+    "error.not_wanted": "没有人再等这个译文，所以没有写完。请重新提问。",
     "error.model_not_loaded": "模型 {model} 不在内存里：还没有加载，或者已经为别的模型腾出了地方。请先加载它。",
     "error.machine_size": "{size} 必须是 {low} 到 {high} 之间的整数，“{value}”不是。",
     "error.machine_odd": "d_model 必须是偶数：位置编码的正弦和余弦成对出现，而 {value} 是奇数。",
