@@ -18,6 +18,7 @@ from model.errors import (
     ModelIdError,
     ModelNotAllowedError,
 )
+from model.reasons import because
 
 ENVIRONMENT_VARIABLE = "ATLAS_ALLOW_MODELS"
 OWNERS = ("Helsinki-NLP",)
@@ -89,7 +90,7 @@ def find_model(source: str | Path | None = None) -> ModelEntry:
     name = folder.name or str(source)
     if _exists(folder):
         if not folder.is_dir():
-            raise CheckpointCorruptError(name, "it is a file, not a folder")
+            raise CheckpointCorruptError(name, because("no_folder"))
         return ModelEntry(name, folder)
     if isinstance(source, str) and len(source) <= MAX_SOURCE and _HUB_ID.fullmatch(source):
         return _hub_entry(source)

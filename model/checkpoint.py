@@ -22,6 +22,7 @@ from model.config import TransformerConfig
 from model.device import ran_out_of_memory
 from model.errors import CheckpointCorruptError, CheckpointMissingError
 from model.positional import sinusoidal_table
+from model.reasons import because
 from model.transformer import Transformer
 
 CONFIG_FILE = "config.json"
@@ -70,12 +71,12 @@ def load_config(folder: Path) -> TransformerConfig:
     """Reads config.json. Raises CheckpointMissingError, or CheckpointCorruptError if it describes no model."""
     values = read_json(folder, CONFIG_FILE)
     if values.pop("format", None) != FORMAT:
-        raise CheckpointCorruptError(CONFIG_FILE, f"its format is not {FORMAT!r}")
+        raise CheckpointCorruptError(CONFIG_FILE, because("no_format", format=repr(FORMAT)))
     known = {field.name for field in fields(TransformerConfig)}
     if unknown := sorted(set(values) - known):
-        raise CheckpointCorruptError(CONFIG_FILE, f"unknown entries {', '.join(unknown)}")
+        raise CheckpointCorruptError(CONFIG_FILE, because("unknown_entries", what=", ".join(unknown)))
     if missing := sorted(known - set(values) - set(_LATER)):
-        raise CheckpointCorruptError(CONFIG_FILE, f"it lacks {', '.join(missing)}")
+        raise CheckpointCorruptError(CONFIG_FILE, because("lacks", what=", ".join(missing)))
     try:
         return TransformerConfig(**values)
     except (TypeError, ValueError) as error:
@@ -105,9 +106,9 @@ def load_checkpoint(folder: Path, device: str | torch.device = "cpu") -> Transfo
         except (SafetensorError, OSError, ValueError) as error:
             if ran_out_of_memory(error):
                 raise
-            raise CheckpointCorruptError(file.name, f"it is truncated or damaged: {reason(error)}") from error
+            raise CheckpointCorruptError(file.name, because("damaged_why", why=reason(error))) from error
         if twice := sorted(set(part) & set(state)):
-            raise CheckpointCorruptError(file.name, f"{twice[0]} is in another file as well")
+            raise CheckpointCorruptError(file.name, because("twice", what=twice[0]))
         state.update(part)
     with torch.device("meta"):  # shapes alone: a damaged configuration must not ask for memory before it is compared
         model = Transformer(config)
@@ -122,7 +123,7 @@ def load_checkpoint(folder: Path, device: str | torch.device = "cpu") -> Transfo
     except RuntimeError as error:  # the table of positions is not in the file, so that a damaged number may ask for any size
         if config.max_len * config.d_model <= _LARGEST_TABLE and ran_out_of_memory(error):
             raise
-        raise CheckpointCorruptError(CONFIG_FILE, "the model does not fit into memory") from error
+        raise CheckpointCorruptError(CONFIG_FILE, because("no_memory")) from error
     return model.to(device).eval()
 
 
@@ -143,21 +144,24 @@ def _check(expected: Mapping[str, Tensor], state: Mapping[str, Tensor], name: st
 
 def check_keys(name: str, missing: Sequence[str], unknown: Sequence[str]) -> None:
     """Raises CheckpointCorruptError, naming the file `name` and the first of the keys, unless both lists are empty."""
-    parts = (("lacks", missing), ("has unknown", unknown))
-    said = [f"it {what} {', '.join(keys[:3])}{' ...' if len(keys) > 3 else ''}" for what, keys in parts if keys]
-    if said:
-        raise CheckpointCorruptError(name, " and ".join(said))
+    lacking, others = (", ".join(keys[:3]) + (" ..." if len(keys) > 3 else "") for keys in (missing, unknown))
+    if missing and unknown:
+        raise CheckpointCorruptError(name, because("lacks_and_unknown", lacking=lacking, unknown=others))
+    if missing:
+        raise CheckpointCorruptError(name, because("lacks", what=lacking))
+    if unknown:
+        raise CheckpointCorruptError(name, because("unknown", what=others))
 
 
 def check_tensor(name: str, key: str, tensor: Tensor, shape: Sequence[int]) -> None:
     """Raises CheckpointCorruptError, naming the file `name`, unless the tensor has this shape and holds finite numbers."""
     if tuple(tensor.shape) != tuple(shape):
-        raise CheckpointCorruptError(name, f"{key} has shape {tuple(tensor.shape)}, expected {tuple(shape)}")
+        raise CheckpointCorruptError(name, because("shape", what=key, found=tuple(tensor.shape), wanted=tuple(shape)))
     if tensor.dtype not in _DTYPES:
-        raise CheckpointCorruptError(name, f"{key} holds {tensor.dtype}, expected one of {', '.join(map(str, _DTYPES))}")
+        raise CheckpointCorruptError(name, because("kind", what=key, found=tensor.dtype, wanted=", ".join(map(str, _DTYPES))))
     # A sum takes a thirtieth of the time, and no infinity or NaN leaves it finite. Only where it overflows does each value count.
     if not bool(tensor.sum(dtype=torch.float32).isfinite()) and not bool(torch.isfinite(tensor.float()).all()):
-        raise CheckpointCorruptError(name, f"{key} holds values that are not finite numbers")
+        raise CheckpointCorruptError(name, because("not_finite", what=key))
 
 
 def read_json(folder: Path, name: str) -> dict[str, object]:
@@ -171,9 +175,9 @@ def read_json(folder: Path, name: str) -> dict[str, object]:
     except (OSError, ValueError, RecursionError) as error:
         if ran_out_of_memory(error):
             raise
-        raise CheckpointCorruptError(name, f"it is not readable JSON: {reason(error)}") from error
+        raise CheckpointCorruptError(name, because("no_json_why", why=reason(error))) from error
     if not isinstance(values, dict):
-        raise CheckpointCorruptError(name, "it is not a JSON object")
+        raise CheckpointCorruptError(name, because("no_object"))
     return values
 
 

@@ -19,6 +19,7 @@ from model.cache import DecoderCache
 from model.decoding_record import DecodingRecord
 from model.errors import CheckpointCorruptError, InvalidSettingError
 from model.hooks import unwatched, watched
+from model.reasons import because
 from model.repetition import allowed_repeats, banned_next
 from model.stepping import DecoderWeights, Stepper
 from model.transformer import Transformer
@@ -70,7 +71,7 @@ class DecodingSettings:
 
     def _whole(self, name: str, low: int, high: int | None) -> None:
         value = getattr(self, name)
-        allowed = f"a whole number from {low} to {high}" if high is not None else f"a whole number, {low} or more"
+        allowed = because("whole_number", low=low, high=high) if high is not None else f"a whole number, {low} or more"
         try:
             fits = not isinstance(value, bool) and low <= operator.index(value) and (high is None or value <= high)
         except TypeError:
@@ -189,7 +190,7 @@ def length_limit(settings: DecodingSettings, src_len: int, max_len: int) -> int:
     if settings.max_new_tokens is None:
         return default_max_new_tokens(src_len, max_len)
     if settings.max_new_tokens > max_len:
-        raise InvalidSettingError("max_new_tokens", settings.max_new_tokens, f"a whole number from 1 to {max_len}")
+        raise InvalidSettingError("max_new_tokens", settings.max_new_tokens, because("whole_number", low=1, high=max_len))
     return settings.max_new_tokens
 
 
@@ -267,7 +268,7 @@ class NextTokenScorer:
             log_probs = _masked_log_softmax(logits, self._banned_ids, self._rules.renormalize)
             # One NaN among the logits makes the whole row NaN, so one column tells, if it's not that of a banned token.
             if any(map(math.isnan, log_probs[:, self._model.config.eos_id].tolist())):
-                raise CheckpointCorruptError("model.safetensors", "the model computes values that are not finite numbers")
+                raise CheckpointCorruptError("model.safetensors", because("computes_not_finite"))
             if self._repeats is not None:
                 for row, written in enumerate(self._written):
                     if banned := banned_next(written, self._repeats):

@@ -9,6 +9,7 @@ import re
 import torch
 
 from model.errors import DeviceError
+from model.reasons import because
 
 ENVIRONMENT_VARIABLE = "ATLAS_DEVICE"
 LENT_VARIABLE = "SPACES_ZERO_GPU"  # which a ZeroGPU Space of Hugging Face sets
@@ -46,10 +47,10 @@ def pick_device(requested: str | None = None) -> torch.device:
         return torch.device(available[0])
     said = ", ".join(available)
     if not isinstance(name, str) or not re.fullmatch(r"(cuda(:\d{1,3})?|mps|cpu)", name.lower()):
-        raise DeviceError(str(name)[:40], f"it is no name of a device; available: {said}")
+        raise DeviceError(str(name)[:40], because("no_device", available=said))
     name = name.lower()
     if name not in available and f"{name}:0" not in available:
-        raise DeviceError(name, f"it is not there; available: {said}")
+        raise DeviceError(name, because("device_missing", available=said))
     return torch.device(name)
 
 

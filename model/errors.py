@@ -172,7 +172,7 @@ class HubUnreachableError(AtlasError):
     code = "hub_unreachable"
 
     def __init__(self, model: str, detail: str) -> None:
-        detail = detail[:200]
+        detail = detail if len(detail) <= 200 else detail[:200]
         super().__init__(
             f"{_name(model)} is not on this machine and the hub cannot be reached ({detail}): check the network and try again, "
             "or choose a model that is here.",
@@ -235,7 +235,7 @@ class UnsupportedModelError(AtlasError):
     code = "unsupported_model"
 
     def __init__(self, detail: str) -> None:
-        detail = detail[:200]
+        detail = detail if len(detail) <= 200 else detail[:200]
         super().__init__(f"This model needs something that is not built here ({detail}): choose another model.", detail=detail)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from model.errors import CheckpointCorruptError
+from model.errors import CheckpointCorruptError, UnsupportedModelError
 from model.marian.vocabulary import VOCAB_FILE
+from model.reasons import because
 from model.tokenizer import TOKENIZER_FILE
 
 if TYPE_CHECKING:
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def check_fit(config: TransformerConfig, tokenizer: Tokenizer | MarianTokenizer, is_marian: bool) -> None:
-    """Raises CheckpointCorruptError for a tokenizer of another model."""
+    """Raises CheckpointCorruptError for a tokenizer of another model, and UnsupportedModelError for a model that no sentence fits into."""
+    if config.max_len < 2:
+        raise UnsupportedModelError(because("one_position"))
     ours = {"vocab_size": tokenizer.vocab_size, "tgt_vocab_size": tokenizer.target_vocab_size}
     theirs = {"vocab_size": config.encoder.vocab_size, "tgt_vocab_size": config.decoder.vocab_size}
     for field in ("pad_id", "bos_id", "eos_id", "unk_id"):
@@ -25,4 +28,4 @@ def check_fit(config: TransformerConfig, tokenizer: Tokenizer | MarianTokenizer,
             continue
         if value != theirs[field]:
             file = VOCAB_FILE if is_marian else TOKENIZER_FILE
-            raise CheckpointCorruptError(file, f"its {field} is {value}, that of the model is {theirs[field]}")
+            raise CheckpointCorruptError(file, because("other_tokenizer", what=field, found=value, wanted=theirs[field]))

@@ -37,9 +37,10 @@ from model.errors import (
     UnknownRevisionError,
 )
 from model.layout import read_layout
+from model.reasons import because
 
 MB = 10**6
-BROKEN = "the transfer broke off"
+BROKEN = because("broken_off")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 REMAINS_AGE = 900.0  # seconds without a byte; a download that lives gives up much earlier
 TIMEOUT = 10.0  # seconds for the list of files; huggingface_hub has its own for the files
@@ -228,18 +229,18 @@ def _told(repo_id: str, revision: str | None, file: str = "", needed: int = 0, c
     except RevisionNotFoundError as error:
         raise UnknownRevisionError(repo_id, str(revision)) from error
     except (OfflineModeIsEnabled, LocalEntryNotFoundError) as error:
-        raise HubUnreachableError(repo_id, "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else "no connection") from error
+        raise HubUnreachableError(repo_id, because("offline" if constants.HF_HUB_OFFLINE else "no_connection")) from error
     except EntryNotFoundError as error:
         raise CheckpointMissingError(file) from error
     except HfHubHTTPError as error:
         if error.response.status_code in (401, 404):
             raise UnknownRepositoryError(repo_id) from error
-        raise HubUnreachableError(repo_id, f"it answered {error.response.status_code}") from error
+        raise HubUnreachableError(repo_id, because("answered", status=error.response.status_code)) from error
     except HFValidationError as error:
         raise ModelIdError(repo_id) from error
     except _HTTPError as error:
         name = type(error).__name__
-        detail = "no answer in time" if "Timeout" in name else "no connection" if "Connect" in name else BROKEN
+        detail = because("no_answer" if "Timeout" in name else "no_connection" if "Connect" in name else "broken_off")
         raise HubUnreachableError(repo_id, detail) from error
     except OSError as error:
         if error.errno in _NO_ROOM:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from model.checkpoint import CONFIG_FILE, FORMAT, read_json
 from model.errors import CheckpointCorruptError, WrongArchitectureError
+from model.reasons import because
 
 
 def read_layout(folder: Path) -> str:
@@ -24,5 +25,5 @@ def read_layout(folder: Path) -> str:
         return "marian"
     found = names[0] if names else kind if isinstance(kind, str) and kind else values.get("format")
     if found is None:
-        raise CheckpointCorruptError(CONFIG_FILE, "it says of no architecture what the model is")
+        raise CheckpointCorruptError(CONFIG_FILE, because("no_architecture"))
     raise WrongArchitectureError(found)

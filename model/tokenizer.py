@@ -10,6 +10,7 @@ from sentencepiece import SentencePieceProcessor
 
 from model.cleaning import checked_text, clean_text, plain_punctuation
 from model.errors import CheckpointCorruptError, CheckpointMissingError, TextTooLongError, UnknownTargetError
+from model.reasons import because
 from model.token_display import TokenDisplay, TokenGroup
 
 TOKENIZER_FILE = "tokenizer.model"
@@ -37,7 +38,7 @@ class Tokenizer:
         self.target_vocab_size = self.vocab_size
         self.pad_id, self.bos_id, self.eos_id, self.unk_id = sp.pad_id(), sp.bos_id(), sp.eos_id(), sp.unk_id()
         if min(self.pad_id, self.bos_id, self.eos_id, self.unk_id) < 0:
-            raise CheckpointCorruptError(path.name, "it lacks one of <pad>, <s>, </s> and <unk>")
+            raise CheckpointCorruptError(path.name, because("no_special_tokens"))
         pieces = [sp.id_to_piece(i) for i in range(self.vocab_size)]
         self._prefix_ids = {
             piece[2:-2]: i for i, piece in enumerate(pieces) if sp.is_control(i) and piece.startswith(">>") and piece.endswith("<<")
@@ -103,13 +104,13 @@ def load_sentencepiece(path: Path) -> SentencePieceProcessor:
     except FileNotFoundError:
         raise CheckpointMissingError(path.name) from None
     except OSError as error:
-        raise CheckpointCorruptError(path.name, f"it cannot be read: {error.strerror}") from error
+        raise CheckpointCorruptError(path.name, because("unreadable", why=error.strerror)) from error
     if not proto:  # SentencePiece takes no bytes for a model without pieces
-        raise CheckpointCorruptError(path.name, "it is empty")
+        raise CheckpointCorruptError(path.name, because("empty"))
     try:
         return SentencePieceProcessor(model_proto=proto)
     except (RuntimeError, ValueError, TypeError) as error:
-        raise CheckpointCorruptError(path.name, "it is truncated or no SentencePiece model") from error
+        raise CheckpointCorruptError(path.name, because("no_sentencepiece")) from error
 
 
 def byte_value(piece: str) -> int:

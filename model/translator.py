@@ -36,6 +36,7 @@ from model.marian.generation import max_new_tokens as marian_limit
 from model.marian.generation import search_rules
 from model.marian.tokenizer import MarianTokenizer
 from model.marian.weights import LoadWarning
+from model.reasons import because
 from model.repetition import MAX_REPEATS
 from model.results import AttentionTrace, Examination, RunnerUps, Translation
 from model.runner_ups import find_runner_ups
@@ -60,7 +61,7 @@ class Translator:
     revision: the commit that the files are of, if they came from the hub. best_heads: see `model.best_heads`; nothing if not measured.
     generation: how a Marian checkpoint wants to be decoded. warnings: what its user should know of it.
     profile: what its heads do over many sentences; None if not measured. taken_away: the parts that `without` left out.
-    Raises CheckpointCorruptError if model and tokenizer do not belong together.
+    Raises CheckpointCorruptError if model and tokenizer do not belong together, UnsupportedModelError if no sentence fits into the model.
     """
 
     def __init__(
@@ -290,7 +291,7 @@ class Translator:
         """
         max_len = self.config.max_len
         if not isinstance(length, int) or isinstance(length, bool) or not 1 <= length <= max_len:
-            raise InvalidSettingError("length", length, f"a whole number from 1 to {max_len}")
+            raise InvalidSettingError("length", length, because("whole_number", low=1, high=max_len))
         return self._model.positions[:length].cpu().numpy().copy()
 
     def without(self, part: str) -> Translator:

@@ -21,6 +21,7 @@ from model.analysis.rollout import rollout
 from model.catalogue import EMBEDDED, MAX_SOURCE
 from model.device import gpu_is_lent
 from model.errors import AtlasError, InvalidSettingError, ModelNotLoadedError
+from model.reasons import because
 from viz.lent_gpu import LentGpu
 
 if TYPE_CHECKING:
@@ -67,13 +68,13 @@ class Request:
     def __post_init__(self) -> None:
         for name in ("text", "target", "model"):
             if not isinstance(getattr(self, name), str):
-                raise InvalidSettingError(name, getattr(self, name), "text")
+                raise InvalidSettingError(name, getattr(self, name), because("text"))
         if len(self.model) > MAX_SOURCE:
             raise InvalidSettingError("model", self.model, f"at most {MAX_SOURCE} characters")
         if self.given is not None and not isinstance(self.given, str):
-            raise InvalidSettingError("given", self.given, "text")
+            raise InvalidSettingError("given", self.given, because("text"))
         if isinstance(self.beam_size, bool) or not isinstance(self.beam_size, int) or not 1 <= self.beam_size <= max(BEAM_SIZES):
-            raise InvalidSettingError("beam_size", self.beam_size, f"a whole number from 1 to {max(BEAM_SIZES)}")
+            raise InvalidSettingError("beam_size", self.beam_size, because("whole_number", low=1, high=max(BEAM_SIZES)))
 
     @classmethod
     def from_page(cls, value: object) -> Request:

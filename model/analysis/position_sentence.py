@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from model.errors import InvalidSettingError
+from model.reasons import because
 
 if TYPE_CHECKING:
     from model.results import Translation
@@ -93,7 +94,7 @@ def likeness(translator: Translator, translation: Translation, first: int, secon
     count = len(translation.src_ids)
     for name, place in (("first", first), ("second", second)):
         if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < count:
-            raise InvalidSettingError(name, place, f"a whole number from 0 to {count - 1}")
+            raise InvalidSettingError(name, place, because("whole_number", low=0, high=count - 1))
     if first == second:
         raise InvalidSettingError("second", second, "another place than the first")
     stages, whole = _climb(translator.model, translation, first, second)

@@ -19,6 +19,7 @@ from torch import Tensor
 from model.errors import InvalidSettingError
 from model.layers import DecoderLayer, EncoderLayer
 from model.masks import causal_mask
+from model.reasons import because
 from model.results import NORM_KINDS, Translation
 from model.transformer import Transformer
 
@@ -70,7 +71,7 @@ def head_score_scale(model: Transformer, translation: Translation, kind: str, la
         raise InvalidSettingError("kind", kind, ", ".join(NORM_KINDS))
     stack = model.encoder if kind == "encoder_self" else model.decoder
     if isinstance(layer, bool) or not isinstance(layer, int) or not 0 <= layer < len(stack):
-        raise InvalidSettingError("layer", layer, f"a whole number from 0 to {len(stack) - 1}")
+        raise InvalidSettingError("layer", layer, because("whole_number", low=0, high=len(stack) - 1))
     with torch.inference_mode():
         q, k = _queries_keys(model, translation, kind, layer)  # [H, T, K], [H, S, K]
     products = (q @ k.transpose(-2, -1)).float().cpu().numpy()  # [H, T, S]

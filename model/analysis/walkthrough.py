@@ -17,6 +17,7 @@ from torch import Tensor
 from model.analysis import arithmetic
 from model.errors import InvalidSettingError
 from model.hooks import ATTENTION_KINDS, AttentionKind, AttentionRecorder, AttentionSite, attention_hook
+from model.reasons import because
 from model.transformer import Transformer
 from model.variants import own_modules
 
@@ -26,7 +27,7 @@ NUM_TOP = 10
 def check_index(name: str, value: object, count: int) -> None:
     """Raises InvalidSettingError for anything but a whole number from 0 to count - 1."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < count:
-        raise InvalidSettingError(name, value, f"a whole number from 0 to {count - 1}")
+        raise InvalidSettingError(name, value, because("whole_number", low=0, high=count - 1))
 
 
 @dataclass(frozen=True)

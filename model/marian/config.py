@@ -15,6 +15,7 @@ from model.config import TransformerConfig
 from model.decoding import MAX_BEAM_SIZE, MAX_LENGTH_PENALTY
 from model.errors import CheckpointCorruptError, CheckpointMissingError, UnsupportedModelError, WrongArchitectureError
 from model.marian.vocabulary import VOCAB_FILE, read_settings, read_vocabulary
+from model.reasons import because
 
 GENERATION_FILE = "generation_config.json"
 ARCHITECTURE = "MarianMTModel"
@@ -93,10 +94,10 @@ def read_marian_config(folder: Path) -> MarianConfig:
     entries, rules = _Entries(values, CONFIG_FILE), _generation_entries(folder, values)
     for name, refused in _REFUSED.items():
         if entries.flag(name, not refused) is refused:
-            raise UnsupportedModelError(f"{name} is {str(refused).lower()}")
+            raise UnsupportedModelError(because("setting", what=name, found=str(refused).lower()))
     activation = entries.required("activation_function")
     if not isinstance(activation, str) or activation not in _ACTIVATIONS:
-        raise UnsupportedModelError(f"activation_function is {str(activation)[:40]}")
+        raise UnsupportedModelError(because("setting", what="activation_function", found=str(activation)[:40]))
     eos_id, unk_id, pad_id = _special_ids(folder, (entries, rules))
     start_id = rules.token_id("decoder_start_token_id", entries.token_id("decoder_start_token_id", pad_id))
     share, tie = entries.flag("share_encoder_decoder_embeddings", True), entries.flag("tie_word_embeddings", True)
@@ -104,7 +105,7 @@ def read_marian_config(folder: Path) -> MarianConfig:
     tgt_vocab_size = vocab_size if share or values.get("decoder_vocab_size") is None else entries.size("decoder_vocab_size")
     max_len = entries.size("max_position_embeddings")
     if max_len > _MAX_POSITIONS:
-        raise UnsupportedModelError(f"max_position_embeddings is {str(max_len)[:40]}, more than {_MAX_POSITIONS}")
+        raise UnsupportedModelError(because("too_many_positions", found=str(max_len)[:40], limit=_MAX_POSITIONS))
     try:
         transformer = TransformerConfig(
             vocab_size=vocab_size,
@@ -159,11 +160,12 @@ def _special_ids(folder: Path, files: Sequence[_Entries]) -> tuple[int, int, int
     settings, vocabulary = read_settings(folder), read_vocabulary(folder / VOCAB_FILE)
     for token in (settings.eos, settings.unk, settings.pad):
         if token not in vocabulary:
-            raise CheckpointCorruptError(VOCAB_FILE, f"it lacks {token[:40]}")
+            raise CheckpointCorruptError(VOCAB_FILE, because("lacks", what=token[:40]))
     for token, entry in ((settings.eos, "eos_token_id"), (settings.pad, "pad_token_id")):
         for file in files:
             if (said := file.token_id(entry, vocabulary[token])) != vocabulary[token]:
-                raise CheckpointCorruptError(file.file, f"its {entry} is {said}, that of {VOCAB_FILE} is {vocabulary[token]}")
+                why = because("other_vocabulary", what=entry, found=said, file=VOCAB_FILE, wanted=vocabulary[token])
+                raise CheckpointCorruptError(file.file, why)
     return vocabulary[settings.eos], vocabulary[settings.unk], vocabulary[settings.pad]
 
 
@@ -212,18 +214,18 @@ class _Entries:
         self.values, self.file = values, file
 
     def wrong(self, name: str, wanted: str) -> CheckpointCorruptError:
-        return CheckpointCorruptError(self.file, f"{name} is {str(self.required(name))[:40]}, expected {wanted}")
+        return CheckpointCorruptError(self.file, because("wrong_value", what=name, found=str(self.required(name))[:40], wanted=wanted))
 
     def required(self, name: str) -> object:
         for known_as in (_ALIASES.get(name), name):
             if known_as is not None and self.values.get(known_as) is not None:
                 return self.values[known_as]
-        raise CheckpointCorruptError(self.file, f"it lacks {name}")
+        raise CheckpointCorruptError(self.file, because("lacks", what=name))
 
     def size(self, name: str) -> int:
         value = self.required(name)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise self.wrong(name, "a positive whole number")
+            raise self.wrong(name, because("positive"))
         return value
 
     def optional_size(self, name: str) -> int | None:
@@ -234,7 +236,7 @@ class _Entries:
         if value is None:
             return bool(default)
         if not isinstance(value, bool):
-            raise self.wrong(name, "true or false")
+            raise self.wrong(name, because("flag"))
         return value
 
     def number(self, name: str, default: float) -> float:
@@ -242,7 +244,7 @@ class _Entries:
         if value is None:
             return default
         if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
-            raise self.wrong(name, "a number")
+            raise self.wrong(name, because("number"))
         return float(value)
 
     def token_id(self, name: str, default: int | None, vocab_size: int | None = None) -> int | None:

@@ -17,6 +17,7 @@ from torch import Tensor
 from model.checkpoint import read_json, reason
 from model.device import ran_out_of_memory
 from model.errors import CheckpointCorruptError, CheckpointMissingError, UnsafeFileError
+from model.reasons import because
 
 SAFETENSORS, PICKLE = "model.safetensors", "pytorch_model.bin"
 _INDEX = ".index.json"
@@ -43,7 +44,7 @@ def read_tensors(folder: Path) -> tuple[dict[str, Tensor], str]:
 def _shards(folder: Path, index: str, read: Callable[[Path], dict[str, Tensor]]) -> tuple[dict[str, Tensor], str]:
     places = read_json(folder, index).get("weight_map")
     if not isinstance(places, dict) or not places:
-        raise CheckpointCorruptError(index, "it has no weight_map")
+        raise CheckpointCorruptError(index, because("lacks", what="weight_map"))
     for key, name in places.items():
         # A plain file name of this folder, never a path out of it.
         if not isinstance(name, str) or Path(name).name != name or name in ("", ".", "..") or "\\" in name:
@@ -58,7 +59,7 @@ def _shards(folder: Path, index: str, read: Callable[[Path], dict[str, Tensor]])
         if lacking := sorted(key for key, place in places.items() if place == name and key not in part):
             raise CheckpointCorruptError(name, f"it lacks {lacking[0]}, which {index} says it has")
         if twice := sorted(part.keys() & tensors.keys()):
-            raise CheckpointCorruptError(name, f"{twice[0]} is in another file as well")
+            raise CheckpointCorruptError(name, because("twice", what=twice[0]))
         tensors |= part
     return tensors, names[0]
 
@@ -69,7 +70,7 @@ def _safetensors(path: Path) -> dict[str, Tensor]:
     except (SafetensorError, OSError, ValueError) as error:
         if ran_out_of_memory(error):
             raise
-        raise CheckpointCorruptError(path.name, f"it is truncated or damaged: {reason(error)}") from error
+        raise CheckpointCorruptError(path.name, because("damaged_why", why=reason(error))) from error
 
 
 def _pickle(path: Path) -> dict[str, Tensor]:
@@ -82,7 +83,7 @@ def _pickle(path: Path) -> dict[str, Tensor]:
             raise
         if isinstance(error, pickle.UnpicklingError) and is_sound_pickle(path):
             raise UnsafeFileError(path.name) from error
-        raise CheckpointCorruptError(path.name, "it is truncated or damaged") from error
+        raise CheckpointCorruptError(path.name, because("damaged")) from error
     if not isinstance(state, dict):
         raise CheckpointCorruptError(path.name, f"it holds a {type(state).__name__}, not tensors by name")
     tensors = {}

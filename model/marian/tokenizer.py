@@ -12,6 +12,7 @@ from sentencepiece import SentencePieceProcessor
 from model.cleaning import checked_text, clean_text
 from model.errors import CheckpointCorruptError, InvalidSettingError, TextTooLongError, UnknownTargetError
 from model.marian.vocabulary import TARGET_VOCAB_FILE, VOCAB_FILE, read_settings, read_vocabulary
+from model.reasons import because
 from model.token_display import TokenDisplay, TokenGroup
 from model.tokenizer import MAX_CHARACTERS, Side, byte_value, check_length, load_sentencepiece
 
@@ -60,9 +61,9 @@ class MarianTokenizer:
         special = {token: source_ids.get(token) for token in (settings.eos, settings.unk, settings.pad)}
         for token, i in special.items():
             if i is None:
-                raise CheckpointCorruptError(VOCAB_FILE, f"it lacks {token[:40]}")
+                raise CheckpointCorruptError(VOCAB_FILE, because("lacks", what=token[:40]))
         if settings.unk not in target_ids:
-            raise CheckpointCorruptError(TARGET_VOCAB_FILE, f"it lacks {settings.unk[:40]}")
+            raise CheckpointCorruptError(TARGET_VOCAB_FILE, because("lacks", what=settings.unk[:40]))
         self.eos_id, self.unk_id, self.pad_id = (source_ids[token] for token in (settings.eos, settings.unk, settings.pad))
         self.bos_id = self.pad_id if start_id is None else start_id
         self.parity = parity

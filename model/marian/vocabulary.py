@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from model.errors import CheckpointCorruptError, CheckpointMissingError
+from model.reasons import because
 
 VOCAB_FILE = "vocab.json"
 TARGET_VOCAB_FILE = "target_vocab.json"
@@ -90,15 +91,15 @@ def _read_object(path: Path) -> dict[str, object]:
     except FileNotFoundError:
         raise CheckpointMissingError(path.name) from None
     except OSError as error:
-        raise CheckpointCorruptError(path.name, f"it cannot be read: {error.strerror}") from error
+        raise CheckpointCorruptError(path.name, because("unreadable", why=error.strerror)) from error
     except ValueError as error:
-        raise CheckpointCorruptError(path.name, "it is not UTF-8") from error
+        raise CheckpointCorruptError(path.name, because("no_utf8")) from error
     try:
         values = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise CheckpointCorruptError(path.name, "it is truncated or no JSON") from error
+        raise CheckpointCorruptError(path.name, because("no_json")) from error
     if not isinstance(values, dict):
-        raise CheckpointCorruptError(path.name, f"it holds a {type(values).__name__}, not an object")
+        raise CheckpointCorruptError(path.name, because("no_object"))
     return values
 
 
@@ -120,7 +121,7 @@ def _token(entry: object, name: str) -> str:
 def _flag(values: Mapping[str, object], name: str) -> bool:
     value = values.get(name)
     if value is not None and not isinstance(value, bool):
-        raise CheckpointCorruptError(SETTINGS_FILE, f"{name} is {str(value)[:40]}, not true or false")
+        raise CheckpointCorruptError(SETTINGS_FILE, because("wrong_value", what=name, found=str(value)[:40], wanted=because("flag")))
     return bool(value)
 
 
@@ -129,5 +130,6 @@ def _length(value: object) -> int:
         return DEFAULT_MODEL_MAX_LENGTH
     # The format writes "no limit" as 1e30, as a whole number or not.
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 1:
-        raise CheckpointCorruptError(SETTINGS_FILE, f"model_max_length is {str(value)[:40]}")
+        why = because("wrong_value", what="model_max_length", found=str(value)[:40], wanted=because("number"))
+        raise CheckpointCorruptError(SETTINGS_FILE, why)
     return int(min(value, MAX_ID))

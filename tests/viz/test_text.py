@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 import model.errors
+from model.errors import CheckpointCorruptError, HubUnreachableError, InvalidSettingError
+from model.reasons import REASONS, because
+from viz.panels.notice import notice
 from viz.text import LANGUAGES, error_text, known_language, say
 from viz.text.en import TEXT as EN
 from viz.text.zh import TEXT as ZH
@@ -60,6 +63,24 @@ def test_every_key_the_page_names_exists() -> None:
         used |= set(re.findall(r"""label_key="([\w.]+)\"""", text))
     assert len(used) > 40
     assert used <= set(EN)
+
+
+def test_reasons_are_those_of_the_model() -> None:
+    ours = {key.removeprefix("reason."): text for key, text in EN.items() if key.startswith("reason.") and key != "reason.quoted"}
+    assert ours == REASONS
+
+
+def test_a_reason_goes_to_the_page_by_its_key_and_foreign_words_as_a_quotation() -> None:
+    wanted = because("positive")
+    corrupt = CheckpointCorruptError("config.json", because("wrong_value", what="d_model", found="-3", wanted=wanted))
+    assert notice(corrupt)["params"] == {
+        "path": "config.json",
+        "detail": {"reason": "wrong_value", "params": {"what": "d_model", "found": "-3", "wanted": {"reason": "positive", "params": {}}}},
+    }
+    foreign = notice(HubUnreachableError("o/m", "Network is down"))["params"]["detail"]
+    assert foreign == {"reason": "quoted", "params": {"text": "Network is down"}}
+    setting = notice(InvalidSettingError("layer", -1, because("whole_number", low=0, high=5)))["params"]
+    assert setting == {"name": "layer", "value": "-1", "allowed": {"reason": "whole_number", "params": {"low": 0, "high": 5}}}
 
 
 def test_templates_fill_by_name_once() -> None:

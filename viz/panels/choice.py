@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from model.errors import InvalidSettingError
+from model.reasons import because
 from viz.text import known_language
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def whole_number(name: str, value: object, low: int, high: int) -> int:
     if isinstance(value, float) and value.is_integer():  # JavaScript knows no integers
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise InvalidSettingError(name, value, f"a whole number from {low} to {high}")
+        raise InvalidSettingError(name, value, because("whole_number", low=low, high=high))
     return value
 
 

@@ -31,12 +31,17 @@
     });
   };
 
+  /* A parameter of a problem: a list, a clause {reason, params} that the tables have, or text. */
+  const told = (value) => {
+    if (Array.isArray(value)) return value.join(", ");
+    return value?.reason ? atlas.say(`reason.${value.reason}`, toldAll(value.params)) : value;
+  };
+  const toldAll = (params) => Object.fromEntries(Object.entries(params).map(([name, value]) => [name, told(value)]));
+
   /* {code, params} in words; where the table has two, `variant` names the one that fits the place. */
-  atlas.problemText = ({code, params: given}, variant = "") => {
+  atlas.problemText = ({code, params}, variant = "") => {
     const key = [`error.${code}${variant}`, `error.${code}`, "error.unexpected"].find(atlas.has);
-    const params = {...given};
-    for (const [name, value] of Object.entries(params)) if (Array.isArray(value)) params[name] = value.join(", ");
-    return atlas.say(key, params);
+    return atlas.say(key, toldAll(params));
   };
 
   /* A message area: {code, params} from Python or from here, worded in the current language. Returns the function that shows

@@ -11,6 +11,7 @@ from viz.text.en import (
     position_facts,
     position_sentence,
     positions,
+    reasons,
     share,
     steps,
     steps_questions,
@@ -21,7 +22,7 @@ from viz.text.en import (
 
 _TABLES = (
     page, translate, models, maps, words, heads, share, steps, steps_questions,
-    positions, position_facts, position_sentence, machine, machine_lab, tour, errors,
+    positions, position_facts, position_sentence, machine, machine_lab, tour, errors, reasons,
 )
 
 TEXT = {key: text for table in _TABLES for key, text in table.TEXT.items()}

@@ -12,6 +12,7 @@ from viz.text.zh import (
     position_facts,
     position_sentence,
     positions,
+    reasons,
     share,
     steps,
     steps_questions,
@@ -22,7 +23,7 @@ from viz.text.zh import (
 
 _TABLES = (
     page, translate, models, maps, words, heads, share, steps, steps_questions,
-    positions, position_facts, position_sentence, machine, machine_lab, tour, errors,
+    positions, position_facts, position_sentence, machine, machine_lab, tour, errors, reasons,
 )
 
 TEXT = {key: text for table in _TABLES for key, text in table.TEXT.items()}
