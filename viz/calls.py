@@ -62,7 +62,7 @@ def read_json(body: bytes) -> Any:
             raise Refusal(413, "The body holds too many values, or values too deep inside each other.")
         if isinstance(each, dict):
             if "path" in each and "meta" in each:
-                raise Refusal(422, "No event takes a file.")
+                raise Refusal(400, "No event takes a file.")
             waiting += [(inner, depth + 1) for inner in each.values()]
         elif isinstance(each, list):
             waiting += [(inner, depth + 1) for inner in each]
@@ -123,13 +123,13 @@ def _by_name(value: dict[str, Any], fn: Any) -> dict[str, Any]:
     unknown = [name for name in value if name not in parameters]
     missing = [name for name, each in parameters.items() if each.default is each.empty and name not in value]
     if unknown or missing:
-        raise Refusal(422, f"This endpoint takes {', '.join(parameters)}, of which the first must be given.")
+        raise Refusal(400, f"This endpoint takes {', '.join(parameters)}, of which the first must be given.")
     return value
 
 
 def _data(data: Any, fn: Any) -> list[Any]:
     if not isinstance(data, list) or len(data) != len(fn.inputs):
-        raise Refusal(422, f"This event takes {len(fn.inputs)} values, as a list under \"data\".")
+        raise Refusal(400, f"This event takes {len(fn.inputs)} values, as a list under \"data\".")
     return data
 
 

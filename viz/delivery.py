@@ -10,15 +10,21 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import json
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
 import plotly
 
+from viz.text import say
+
 PLOTLY_SCRIPT = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 _PATH = "/assets/plotly.min.js"
 _PAGES = ("/", "/config", "/config/")
+# What the page's head links; Gradio's own names icons that are closed here (viz/door.py), and is for pages that can be installed.
+_MANIFEST = {"name": say("en", "page.title"), "icons": [{"src": "favicon.ico", "type": "image/png", "sizes": "any"}],
+             "start_url": "./", "display": "browser"}
 
 
 def plotly_script_url() -> str:
@@ -51,6 +57,11 @@ class PlotlyDelivery:
             await self.app(scope, receive, send)
         elif scope["path"].endswith(_PATH):
             await self._send_script(send, _accepts_gzip(scope))
+        elif scope["path"] == "/manifest.json":
+            body = json.dumps(_MANIFEST).encode()
+            headers = [(b"content-type", b"application/manifest+json"), (b"content-length", str(len(body)).encode())]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
         elif scope["path"] in _PAGES:
             send = self._with_link(send) if scope["path"] == "/" else send
             await self.app(scope, receive, _compressing(send) if _accepts_gzip(scope) else send)

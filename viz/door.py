@@ -26,7 +26,7 @@ MAX_NAME = 255  # bytes of a file's name; of a longer one a file system makes an
 _READ = re.compile(
     r"/|/(config|theme\.css|favicon\.ico|robots\.txt|manifest\.json)/?"
     r"|/(assets|static|svelte)/.+"
-    r"|/gradio_api/(info|openapi\.json|startup-events|theme\.css|app_id|user|queue/status|queue/data|login_check)/?"
+    r"|/gradio_api/(info|startup-events|theme\.css|app_id|user|queue/status|queue/data|login_check)/?"
     r"|/gradio_api/(heartbeat/[^/]+|file=.+|call/(v2/)?[^/]+/[^/]+)"
 )
 _WRITTEN = re.compile(r"/gradio_api/(queue/join|cancel|reset/?|call/(v2/)?[^/]+/?)")

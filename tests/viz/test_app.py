@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urljoin
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 
@@ -13,6 +15,7 @@ import numpy as np
 import pytest
 from gradio_client import Client
 from gradio_client.exceptions import AppError
+from gradio_client.utils import extract_validation_message
 
 import app
 from model.best_heads import read_best_heads
@@ -92,6 +95,27 @@ def test_the_page_names_plotly_early_and_serves_it(url: str) -> None:
         assert http.get(f"/gradio_api/file={Path(app.__file__).resolve()}").status_code == 403
         assert http.get("/monitoring").status_code in (403, 404)
         assert http.get("/gradio_api/runs").status_code == 404
+
+
+def test_what_the_page_names_is_served(url: str) -> None:
+    """Gradio's own manifest and OpenAPI schema name addresses that are closed here."""
+    with httpx.Client(base_url=url, trust_env=False) as http:
+        (named,) = re.findall('<link rel="manifest" href="([^"]+)"', http.get("/").text)
+        manifest = http.get(named)
+        assert manifest.headers["content-type"] == "application/manifest+json" and manifest.json()["name"] == "Attention Atlas"
+        addresses = [icon["src"] for icon in manifest.json()["icons"]] + [manifest.json()["start_url"]]
+        assert [http.get(urljoin(named, address)).status_code for address in addresses] == [200, 200]
+        assert http.get("/gradio_api/openapi.json").status_code == 404 and http.get("/gradio_api/info").status_code == 200
+
+
+def test_a_refusal_of_the_door_can_be_read_by_the_client(url: str) -> None:
+    """gradio_client takes a 422 for something else, and fails over it."""
+    with httpx.Client(base_url=url, trust_env=False) as http:
+        for path, body in (("queue/join", {"fn_index": 0, "data": [1] * 50, "session_hash": "x"}), ("call/v2/translate", {"txt": "a"}),
+                           ("call/translate", {"data": [{"path": "a", "meta": {}}, "", 4, "", "embedded"]})):
+            refused = http.post(f"/gradio_api/{path}", json=body)
+            assert refused.is_client_error and isinstance(refused.json()["detail"], str)
+            assert extract_validation_message(refused) is None
 
 
 def test_the_head_cannot_be_closed_by_a_text() -> None:
