@@ -18,7 +18,7 @@ from torch import Tensor
 from model.cache import DecoderCache
 from model.decoding_record import DecodingRecord
 from model.errors import CheckpointCorruptError, InvalidSettingError
-from model.hooks import unwatched, watched
+from model.hooks import attention_hook, unwatched, watched
 from model.reasons import because
 from model.repetition import allowed_repeats, banned_next
 from model.stepping import DecoderWeights, Stepper
@@ -250,7 +250,9 @@ class NextTokenScorer:
         with torch.inference_mode():
             source = self._tensor(src_ids)[None]
             if record is None:
-                self._memory = model.encode(source)  # [1, S, D]
+                # By way of the weights, as where they are recorded: the fused kernel's last digits are others.
+                with attention_hook(lambda site, weights: None):
+                    self._memory = model.encode(source)  # [1, S, D]
                 self._stepper = Stepper(model, self._weights, self._memory)
             else:
                 self._memory, self._stepper = record.start(model, self._weights, source)
