@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
@@ -11,14 +12,15 @@ from dataclasses import fields
 import sentencepiece as spm
 import torch
 
+from model.checkpoint import load_checkpoint
 from model.config import TransformerConfig
 from model.errors import AtlasError
 from model.loading import load_translator
 from model.tokenizer import TOKENIZER_FILE
-from model.training import alignment, corpus, evaluation, export, tatoeba
+from model.training import alignment, corpus, evaluation, export, own_labels, tatoeba
 from model.training.batches import DataError, EpochBuilder, Sampling
 from model.training.fetch import DownloadError
-from model.training.initial import LOG_FILE, RUN_FILE, initial_weights
+from model.training.initial import LOG_FILE, RUN_FILE, check_vocabulary, initial_weights
 from model.training.learned import count_texts, read_log, write_table
 from model.training.loop import (
     STATE_FILE,
@@ -93,6 +95,30 @@ def prepare(options: argparse.Namespace) -> None:
         facts["credit"] = json.loads((options.data / tatoeba.SOURCES_FILE).read_text(encoding="utf-8"))["credit"]
     (options.out / export.PREPARED_FILE).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     print(f"vocabulary: {spm.SentencePieceProcessor(model_file=str(path)).get_piece_size()} pieces")
+
+
+def extend(options: argparse.Namespace) -> None:
+    """Writes the prepared data anew to --out, with translations by --model of English sentences that have none."""
+    if options.out.exists() and any(options.out.iterdir()):
+        raise SystemExit(f"{options.out} holds something already: name another --out")
+    with plain_errors():
+        splits = {split: corpus.read_prepared(options.data / f"{split}.tsv") for split in corpus.SPLITS}
+        facts = export.read_facts(options.data, export.PREPARED_FILE)
+        english = own_labels.english_sentences(options.english)
+        model = load_checkpoint(options.model).eval()
+        vocabulary = spm.SentencePieceProcessor(model_file=str(options.data / TOKENIZER_FILE))
+        check_vocabulary(options.model, vocabulary)
+    torch.set_num_threads(options.threads or torch.get_num_threads())
+    pairs, own = own_labels.extend(model, vocabulary, english, splits, options.copies, options.share, options.beam_size, options.limit)
+    options.out.mkdir(parents=True, exist_ok=True)
+    for split, kept in (splits | {"train": pairs}).items():
+        corpus.write_pairs(options.out / f"{split}.tsv", kept)
+    shutil.copyfile(options.data / TOKENIZER_FILE, options.out / TOKENIZER_FILE)
+    facts |= {"train": corpus.summary(pairs)}
+    facts["own"] = {"by": options.model.resolve().name, "pairs": own}
+    facts["own"] |= {name: getattr(options, name) for name in ("share", "copies", "beam_size", "limit")}
+    (options.out / export.PREPARED_FILE).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    print(f"train: {facts['train']}, of which by the model itself: {own}")
 
 
 def train(options: argparse.Namespace) -> None:
@@ -218,7 +244,8 @@ def _changes(old: dict[str, dict], new: dict[str, dict]) -> list[str]:
     ]
 
 
-COMMANDS = {"download": download, "prepare": prepare, "train": train, "evaluate": evaluate, "export": export_run, "positions": positions}
+COMMANDS = {"download": download, "prepare": prepare, "extend": extend, "train": train}
+COMMANDS |= {"evaluate": evaluate, "export": export_run, "positions": positions}
 
 
 def main() -> None:

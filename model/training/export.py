@@ -190,6 +190,9 @@ def write_card(out: Path) -> None:
         for target, s in evaluation["scores"].items()
     ]
     extra = [EXTRA_CREDIT.get(name, name) for name in training["prepared"]["extra"]]
+    if own := training["prepared"].get("own"):
+        counts = " and ".join(f"{count:,} into {LANGUAGES.get(target, target)}" for target, count in own["pairs"].items())
+        extra.append(f"translations of more English sentences of Tatoeba by the model `{own['by']}` itself ({counts})")
     card = CARD.format(
         parameters=sum(parts.values()),
         architecture="\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)]),

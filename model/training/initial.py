@@ -65,6 +65,15 @@ def _check(
     there, here = asdict(found), asdict(config)
     if different := [f"{key} {there[key]!r} there, {here[key]!r} here" for key in here if key not in _FREE and there[key] != here[key]]:
         raise ValueError(f"the weights of {name} are those of another model: {'; '.join(different)}")
+    _check_fingerprint(name, fingerprint, vocabulary)
+
+
+def check_vocabulary(folder: Path, vocabulary: spm.SentencePieceProcessor) -> None:
+    """Raises ValueError if the exported model in `folder` has another vocabulary."""
+    _check_fingerprint(folder.resolve().name, _file_fingerprint(folder / TOKENIZER_FILE), vocabulary)
+
+
+def _check_fingerprint(name: str, fingerprint: str | None, vocabulary: spm.SentencePieceProcessor) -> None:
     if fingerprint is not None and fingerprint != vocabulary_fingerprint(vocabulary):
         raise ValueError(f"the weights of {name} belong to another vocabulary than that of --data: take the data it was trained on")
 

@@ -35,6 +35,7 @@ def parser() -> argparse.ArgumentParser:
     commands = root.add_subparsers(dest="command", required=True)
     _download(commands.add_parser("download", help="fetch Tatoeba's sentence pairs into a folder that `prepare` reads"))
     _prepare(commands.add_parser("prepare", help="clean and split the pairs, train the vocabulary"))
+    _extend(commands.add_parser("extend", help="add a model's own translations of English sentences that have none to the prepared data"))
     _train(commands.add_parser("train", help="train until --steps updates are done, or go on with --resume"))
 
     step = commands.add_parser("evaluate", help="score a checkpoint folder on the test split and print JSON")
@@ -67,19 +68,22 @@ def recipe(facts: Mapping[str, Mapping], prepared: Mapping[str, object]) -> list
         values["init"] = facts["init"]["from"]
     processes = settings.get("processes", 1)
     program = "python -m" if processes == 1 else f"torchrun --nproc-per-node {processes} -m"
+    own = prepared.get("own")
+    extended = ["python -m model.training extend --english FOLDER", f"--model {own['by']}", *_given("extend", own)] if own else []
     return [
         " ".join(["python -m model.training prepare --data FOLDER", *_given("prepare", vocabulary)]),
+        *([" ".join(extended)] if own else []),
         " ".join([program, "model.training train", *_given("train", values)]),
         "python -m model.training export --align ALIGN_FOLDER",
     ]
 
 
 def _given(command: str, values: Mapping[str, object]) -> list[str]:
-    needed = ["--data", "FOLDER"] if command == "prepare" else []
+    needed = {"prepare": ["--data", "FOLDER"], "extend": ["--english", "FOLDER"]}.get(command, [])
     defaults = vars(parser().parse_args([command, *needed]))
     words = []
     for name, value in values.items():
-        if name not in defaults or value == defaults[name]:
+        if name not in defaults or value is None or value == defaults[name]:
             continue
         option = "--" + name.replace("_", "-")
         if isinstance(value, bool):
@@ -111,6 +115,18 @@ def _prepare(step: argparse.ArgumentParser) -> None:
     step.add_argument("--extra", nargs="*", default=["tico19", "convlab"], help="names under extra/ that join the training pairs")
     step.add_argument("--vocab-size", type=_positive, default=12_000)
     step.add_argument("--copies", type=_copies, default={"cmn": 2}, help="how often the vocabulary's training sees a language")
+
+
+def _extend(step: argparse.ArgumentParser) -> None:
+    step.add_argument("--data", type=Path, default=Path("runs/data"), help="what `prepare` wrote")
+    step.add_argument("--english", type=Path, required=True, help="folder with eng-<language>/train.tsv of any languages")
+    step.add_argument("--out", type=Path, default=Path("runs/extended"))
+    step.add_argument("--model", type=Path, default=EMBEDDED.folder, help="an exported folder of the same vocabulary")
+    step.add_argument("--share", type=float, default=0.8, help="of its translations, those it is surest of")
+    step.add_argument("--copies", type=_copies, default={}, help="how often a real pair of a language is written: cmn=2")
+    step.add_argument("--beam-size", type=_positive, default=4)
+    step.add_argument("--limit", type=_positive, help="translate only so many sentences into each language, drawn at random")
+    step.add_argument("--threads", type=_positive)
 
 
 def _train(step: argparse.ArgumentParser) -> None:
