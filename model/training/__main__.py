@@ -189,9 +189,10 @@ def export_run(options: argparse.Namespace) -> None:
         prepared = export.read_facts(options.data, export.PREPARED_FILE)
         if facts["settings"].get("positions") == "learned":
             raise ValueError("the app's models compute their positions: the table of a run that learned them is kept by `positions`")
+    made = recipe(facts, prepared, options.average, options.mix)
     with export.replacing(options.out) as new:
         with plain_errors():
-            translator = export.build(options.run_folder, options.data, new, options.average, recipe(facts, prepared))
+            translator = export.build(options.run_folder, options.data, new, options.average, made, options.mix)
         measured = _measure(translator, options)
         export.write_evaluation(new, measured)
         export.write_profile(new, translator, corpus.read_prepared(options.data / "test.tsv"), options.limit)

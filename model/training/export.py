@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import sentencepiece as spm
+
 from model.analysis.profile import PROFILE_FILE, profile_heads
 from model.best_heads import EVALUATION_FILE
 from model.checkpoint import load_config, load_state, save_checkpoint
@@ -18,7 +20,7 @@ from model.loading import load_translator
 from model.recording import save_run
 from model.tokenizer import TOKENIZER_FILE
 from model.training.corpus import Pair
-from model.training.initial import LOG_FILE, RUN_FILE, TRAINING_FILE
+from model.training.initial import LOG_FILE, RUN_FILE, TRAINING_FILE, initial_weights
 from model.training.loop import average_snapshots
 from model.transformer import Transformer
 from model.translator import Translator
@@ -59,7 +61,7 @@ Beam {beam_size}, on held-out sentences that were never trained on, each source 
 
 ## Training
 {steps:,} updates ({epochs} passes over {pairs:,} pairs, {tokens:,} target tokens) in {hours:.1f} hours of computation; the last
-{snapshots} snapshots averaged.{init}
+{snapshots} snapshots averaged{mixed}.{init}
 
 | setting | value |
 |---|---|
@@ -132,11 +134,13 @@ def read_facts(folder: Path, name: str) -> dict:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def build(run: Path, data: Path, out: Path, average: int, recipe: Sequence[str] = ()) -> Translator:
+def build(run: Path, data: Path, out: Path, average: int, recipe: Sequence[str] = (), mix: Path | None = None) -> Translator:
     """Averages the last `average` snapshots of `run` and writes the checkpoint with its vocabulary to `out`. Returns it, loaded from there.
 
-    recipe: the commands that repeat it, for the card.
-    Raises FileNotFoundError if the run has no snapshots, ValueError if their log or their vocabulary is not theirs.
+    recipe: the commands that repeat it, for the card. mix: an exported folder or a run whose weights are averaged with those, half and
+    half (Wortsman et al. 2022, arXiv:2203.05482): two ends of one run are better together than each alone.
+    Raises FileNotFoundError if the run has no snapshots, ValueError if their log or their vocabulary is not theirs, or if `mix` is of
+    another model.
     """
     facts = read_facts(run, RUN_FILE)
     vocabulary = hashlib.sha256((data / TOKENIZER_FILE).read_bytes()).hexdigest()
@@ -144,6 +148,10 @@ def build(run: Path, data: Path, out: Path, average: int, recipe: Sequence[str] 
         raise ValueError(f"the run {run.name} was trained with another vocabulary than that of {data.name}: name its own --data")
     model = Transformer(TransformerConfig(**facts["config"]))
     state, names = average_snapshots(run, average)
+    mixed: dict[str, object] = {}
+    if mix is not None:
+        other, mixed = initial_weights(mix, model.config, spm.SentencePieceProcessor(model_file=str(data / TOKENIZER_FILE)))
+        state = {key: (value + other[key].float()) / 2 for key, value in state.items()}
     # Tied embeddings stand in the state twice; the checkpoint holds them once.
     if model.config.tie_embeddings:
         del state["tgt_embedding.tokens.weight"]
@@ -156,6 +164,7 @@ def build(run: Path, data: Path, out: Path, average: int, recipe: Sequence[str] 
         raise ValueError(f"{LOG_FILE} has no line for step {int(names[-1])}, of which there is a snapshot")
     training = {"reached": reached, "snapshots": [int(name) for name in names], "prepared": read_facts(data, PREPARED_FILE)}
     training |= {name: facts[name] for name in ("settings", "sampling", "init") if name in facts}
+    training |= {"mixed": mixed} if mixed else {}
     training["recipe"] = list(recipe)
     _write_json(out / TRAINING_FILE, training)
     return load_translator(out, "cpu")
@@ -205,6 +214,7 @@ def write_card(out: Path) -> None:
         tokens=training["reached"]["tokens"],
         hours=training["reached"]["seconds"] / 3600,
         snapshots=len(training["snapshots"]),
+        mixed=_mixed_text(training.get("mixed")),
         init=_init_text(training.get("init")),
         recipe="\n".join(training.get("recipe") or ["python -m model.training --help"]),
         credit=training["prepared"].get("credit", CREDIT),
@@ -225,6 +235,10 @@ def write_profile(out: Path, translator: Translator, pairs: Sequence[Pair], limi
     count = min(len(pairs), PROFILED_SENTENCES, limit or PROFILED_SENTENCES)
     drawn = random.Random(0).sample(list(pairs), count)
     _write_json(out / PROFILE_FILE, profile_heads(translator, [(pair.source, pair.target, pair.translation) for pair in drawn]))
+
+
+def _mixed_text(mixed: dict | None) -> str:
+    return "" if mixed is None else f", and their mean with the weights of `{mixed['from']}`, half and half"
 
 
 def _init_text(init: dict | None) -> str:

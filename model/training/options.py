@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import fields
@@ -46,6 +47,7 @@ def parser() -> argparse.ArgumentParser:
     step.add_argument("--run-folder", type=Path, default=Path("runs/embedded"))
     step.add_argument("--out", type=Path, default=EMBEDDED.folder, help="replaced as a whole once everything is there")
     step.add_argument("--average", type=_positive, default=5, help="snapshots to average")
+    step.add_argument("--mix", type=Path, help="an exported folder, or a run: its weights are averaged with these, half and half")
     _scoring(step)
 
     step = commands.add_parser("positions", help="keep the table of a run with --positions learned, for the tab Positions")
@@ -56,8 +58,10 @@ def parser() -> argparse.ArgumentParser:
     return root
 
 
-def recipe(facts: Mapping[str, Mapping], prepared: Mapping[str, object]) -> list[str]:
-    """The commands that repeat a run, with every option that differs from its default. facts: run.json; prepared: prepared.json."""
+def recipe(facts: Mapping[str, Mapping], prepared: Mapping[str, object], average: int = 5, mix: Path | None = None) -> list[str]:
+    """The commands that repeat a run, with every option that differs from its default. facts: run.json; prepared: prepared.json.
+
+    average, mix: as `export` was given them."""
     config, settings, sampling = facts["config"], facts["settings"], facts["sampling"]
     vocabulary = {"vocab_size": config["vocab_size"], **prepared.get("vocabulary", {})}
     values = {option: config[name] for name, option in MODEL_OPTIONS.items()}
@@ -66,6 +70,7 @@ def recipe(facts: Mapping[str, Mapping], prepared: Mapping[str, object]) -> list
     values["steps"] = settings["last_step"]
     if facts.get("init"):
         values["init"] = facts["init"]["from"]
+    exported = {"average": average, "mix": mix and mix.name}
     processes = settings.get("processes", 1)
     program = "python -m" if processes == 1 else f"torchrun --nproc-per-node {processes} -m"
     own = prepared.get("own")
@@ -74,7 +79,7 @@ def recipe(facts: Mapping[str, Mapping], prepared: Mapping[str, object]) -> list
         " ".join(["python -m model.training prepare --data FOLDER", *_given("prepare", vocabulary)]),
         *([" ".join(extended)] if own else []),
         " ".join([program, "model.training train", *_given("train", values)]),
-        "python -m model.training export --align ALIGN_FOLDER",
+        " ".join(["python -m model.training export --align ALIGN_FOLDER", *_given("export", exported)]),
     ]
 
 
@@ -122,7 +127,7 @@ def _extend(step: argparse.ArgumentParser) -> None:
     step.add_argument("--english", type=Path, required=True, help="folder with eng-<language>/train.tsv of any languages")
     step.add_argument("--out", type=Path, default=Path("runs/extended"))
     step.add_argument("--model", type=Path, default=EMBEDDED.folder, help="an exported folder of the same vocabulary")
-    step.add_argument("--share", type=float, default=0.8, help="of its translations, those it is surest of")
+    step.add_argument("--share", type=_share, default=0.8, help="of its translations, those it is surest of")
     step.add_argument("--copies", type=_copies, default={}, help="how often a real pair of a language is written: cmn=2")
     step.add_argument("--beam-size", type=_positive, default=4)
     step.add_argument("--limit", type=_positive, help="translate only so many sentences into each language, drawn at random")
@@ -165,6 +170,16 @@ def _positive(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
     return int(text)
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0 and up to 1")
+    return value
 
 
 def _language(text: str) -> str:

@@ -56,6 +56,23 @@ def test_weights_are_the_average_in_half_precision(norm: str, tied: bool, tiny_r
         assert torch.equal(value, mean[key].half().float())
 
 
+def test_weights_can_be_mixed_half_and_half_with_an_exported_folder(tiny_run: TinyRun, tmp_path: Path) -> None:
+    run, out = tmp_path / "run", tmp_path / "out"
+    options = ["--data", tiny_run.prepared, "--run-folder", run]
+    samples.command("train", *options, *samples.TINY_TRAINING, "--steps", 4, "--seed", 9)
+    samples.command("export", *options, "--out", out, *samples.TINY_SCORING, "--average", 1, "--mix", tiny_run.out)
+    alone, _ = average_snapshots(run, 1)
+    other, mixed = load_checkpoint(tiny_run.out).state_dict(), load_checkpoint(out).state_dict()
+    for key, value in mixed.items():
+        assert torch.equal(value, ((alone[key] + other[key]) / 2).half().float())
+    assert not torch.equal(mixed["src_embedding.tokens.weight"], other["src_embedding.tokens.weight"])
+    card = (out / "README.md").read_text(encoding="utf-8")
+    assert "their mean with the weights of `weights`, half and half" in card and "--average 1 --mix weights" in card
+    another = made_up_run(tmp_path / "another", tiny_run, norm="pre", tie_embeddings=False)
+    with pytest.raises(ValueError, match="another model"):
+        export.build(another, tiny_run.prepared, tmp_path / "never", 1, mix=tiny_run.out)
+
+
 def test_the_example_equals_a_fresh_run(tiny_run: TinyRun) -> None:
     translation, trace = load_run(tiny_run.out / "example.npz")
     translator = load_translator(tiny_run.out, "cpu")

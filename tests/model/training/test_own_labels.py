@@ -128,3 +128,23 @@ def test_another_vocabulary_is_refused(tiny_run: TinyRun, english: Path, vocabul
     with pytest.raises(SystemExit, match="another vocabulary"):
         samples.command("extend", "--data", other, "--english", english, "--model", tiny_run.out, "--out", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("share", ["0", "-0.5", "1.5", "most", "nan"])
+def test_a_share_is_above_0_and_up_to_1(share: str, english: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        samples.command("extend", "--english", english, "--share", share)
+    assert ended.value.code == 2 and "--share" in capsys.readouterr().err
+
+
+def test_what_is_missing_is_named(tiny_run: TinyRun, english: Path, tmp_path: Path) -> None:
+    options = ["--english", english, "--out", tmp_path / "out"]
+    for data, model, said in (
+        (tmp_path, tiny_run.out, r"train\.tsv is missing"),
+        (tiny_run.prepared, tmp_path, r"config\.json is missing"),
+    ):
+        with pytest.raises(SystemExit, match=said):
+            samples.command("extend", "--data", data, "--model", model, *options)
+    with pytest.raises(SystemExit, match="download"):
+        samples.command("extend", "--data", tiny_run.prepared, "--model", tiny_run.out, "--english", tmp_path, "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
