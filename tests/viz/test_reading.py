@@ -32,7 +32,17 @@ def joined(tokens: str) -> list[str]:
         ("我|爱你|。|</s>", ["我", "爱你", "。", "</s>"]),
         ("▁我|爱", ["我", "爱"]),
         ("▁😀 1/4|😀 2/4|😀 3/4|😀 4/4|▁x", ["😀", "x"]),
-        ("▁a|é 1/2|é 2/2|b", ["a", "é", "b"]),
+        ("▁a|é 1/2|é 2/2|b", ["aéb"]),
+        ("▁|أ 1/2|أ 2/2|ن 1/2|ن 2/2|، 1/2|، 2/2|▁|ب 1/2|ب 2/2", ["أن", "،", "ب"]),
+        ("▁|ह 1/3|ह 2/3|ह 3/3|◌ू 1/3|◌ू 2/3|◌ू 3/3|। 1/3|। 2/3|। 3/3", ["हू", "।"]),
+        ("▁|◌ू 1/3|◌ू 2/3|◌ू 3/3|▁x", ["◌ू", "x"]),  # alone, it would stand on its neighbour
+        ("▁|<U+200D> 1/3|<U+200D> 2/3|<U+200D> 3/3", ["<U+200D>"]),  # alone, it would not be seen
+        ("▁می|<U+200C> 1/3|<U+200C> 2/3|<U+200C> 3/3|خواهم", ["می\u200cخواهم"]),
+        ("▁|👩 1/2|👩 2/2|<U+200D> 1/2|<U+200D> 2/2|👧 1/2|👧 2/2|👩 1/2|👩 2/2", ["👩\u200d👧", "👩"]),
+        ("▁|👍 1/2|👍 2/2|🏽 1/2|🏽 2/2|a", ["👍🏽", "a"]),
+        ("▁|❤ 1/2|❤ 2/2|◌\ufe0f 1/2|◌\ufe0f 2/2|a", ["❤\ufe0f", "a"]),
+        ("▁|🇫 1/2|🇫 2/2|🇷 1/2|🇷 2/2|🇩 1/2|🇩 2/2|🇪 1/2|🇪 2/2|🇫 1/2|🇫 2/2", ["🇫🇷", "🇩🇪", "🇫"]),
+        ("▁|我 1/3|我 2/3|我 3/3|爱 1/3|爱 2/3|爱 3/3", ["我", "爱"]),
         ("1|2|3", ["123"]),
         ("<unk>|a", ["<unk>", "a"]),
         ("<b>|$x$", ["<b>", "$x$"]),
@@ -81,7 +91,10 @@ def test_spans_of_words(tokens: str, spans: list[tuple[int, int]]) -> None:
     assert word_spans([]) == ()
 
 
-@given(st.lists(st.sampled_from(["▁", "▁a", "b", "'", ",", "</s>", "<s>", "<unk>", ">>fra<<", "😀 1/2", "😀 2/2", "我", ""]), max_size=12))
+PIECES = ["▁", "▁a", "b", "'", ",", "</s>", "<s>", "<unk>", ">>fra<<", "😀 1/2", "😀 2/2", "◌ू 1/2", "<U+200D> 1/2", "🇫 1/2", "我", ""]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12))
 def test_spans_cover_every_position_once_and_specials_stand_alone(tokens: list[str]) -> None:
     spans = word_spans(tokens)
     assert [position for start, stop in spans for position in range(start, stop)] == list(range(len(tokens)))

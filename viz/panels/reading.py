@@ -22,20 +22,48 @@ LONE_SPACE = "␣"
 
 # Byte pieces of one character read "😀 1/4", "😀 2/4", ...: pieces hold no spaces, so this cannot be anything else.
 _BYTE_PIECE = re.compile(r"(.+) ([1-4])/([2-4])")
+_NAMED = re.compile(r"<U\+([0-9A-F]{4,6})>")  # how model/token_display.py writes a character that cannot be seen
+_JOINER = "\u200d"
+_INSIDE_WORDS = f"'’-\u200c{_JOINER}"
+_VARIANTS = "\ufe0e\ufe0f"  # after a sign: drawn as text, or as emoji
+_FLAG_LETTERS = "".join(map(chr, range(0x1F1E6, 0x1F200)))  # two of them are drawn as one flag
+_SKINS = "".join(map(chr, range(0x1F3FB, 0x1F400)))
 
 
-def _joins(token: str, previous: str) -> bool:
-    """Whether `token` is read as one word with the token before it."""
-    byte = _BYTE_PIECE.fullmatch(token)
-    if byte and byte[2] != "1":
-        before = _BYTE_PIECE.fullmatch(previous)
+def _joins(token: str, previous: str, word: str) -> bool:
+    """Whether `token` is read as one word with the token before it. word: what the word of that one reads so far."""
+    if _ends_a_character(token):
+        byte, before = _BYTE_PIECE.fullmatch(token), _BYTE_PIECE.fullmatch(previous)
         return before is not None and int(before[2]) + 1 == int(byte[2])
-    if byte:
+    if token in SPECIALS or previous in SPECIALS or token.startswith(SPACE):
         return False
-    if token in SPECIALS or previous in SPECIALS or token.startswith(SPACE) or _BYTE_PIECE.fullmatch(previous):
-        return False
-    parts = (token.lstrip(SPACE), previous.lstrip(SPACE))
+    parts = (_letters(token), _letters(previous))
+    if _is_one_sign(word, parts[0]):
+        return True
     return all(map(_is_wordlike, parts)) and not any(map(_is_ideographic, parts))
+
+
+def _ends_a_character(token: str) -> bool:
+    """Whether a piece is a byte of a character that has begun before it."""
+    byte = _BYTE_PIECE.fullmatch(token)
+    return byte is not None and byte[2] != "1"
+
+
+def _letters(token: str) -> str:
+    """The characters that a piece stands for, without the space before it; of a piece that is a byte, its whole character."""
+    byte = _BYTE_PIECE.fullmatch(token)
+    text = _NAMED.sub(lambda name: chr(int(name[1], 16)), byte[1]).removeprefix("◌") if byte else token
+    return text.replace(SPACE, "")
+
+
+def _is_one_sign(before: str, after: str) -> bool:
+    """Whether the end of one text and the beginning of the other are drawn as one: an accent, joined emoji, a flag."""
+    if not before or not after:
+        return False
+    if before[-1] == _JOINER or after[0] == _JOINER or after[0] in _SKINS or unicodedata.category(after[0])[0] == "M":
+        return True
+    flags = len(before) - len(before.rstrip(_FLAG_LETTERS))
+    return after[0] in _FLAG_LETTERS and flags % 2 == 1
 
 
 def _stands_alone(token: str) -> bool:
@@ -44,7 +72,7 @@ def _stands_alone(token: str) -> bool:
 
 def _is_wordlike(text: str) -> bool:
     """Letters, digits, and what stands inside words, as in "l'argent" and "peut-être"; also nothing (a lone space)."""
-    return all(char in "'’-" or unicodedata.category(char)[0] in "LMN" for char in text)
+    return all(char in _INSIDE_WORDS or (unicodedata.category(char)[0] in "LMN" and char not in _VARIANTS) for char in text)
 
 
 def _is_ideographic(text: str) -> bool:
@@ -65,7 +93,7 @@ def word_spans(tokens: Sequence[str]) -> tuple[tuple[int, int], ...]:
     """
     starts: list[int] = []
     space: int | None = None  # where the spaces before the next word begin
-    previous = ""
+    previous = word = ""
     for position, token in enumerate(tokens):
         if _is_space(token):
             space = position if space is None else space
@@ -74,9 +102,13 @@ def word_spans(tokens: Sequence[str]) -> tuple[tuple[int, int], ...]:
                 starts.append(space)
             starts.append(position)
             space = None
-        elif space is not None or not starts or not _joins(token, previous):
+            word = ""
+        elif space is not None or not starts or not _joins(token, previous, word):
             starts.append(position if space is None else space)
             space = None
+            word = ""
+        if not _ends_a_character(token):
+            word += _letters(token)
         previous = token
     if space is not None and (not starts or _stands_alone(tokens[starts[-1]])):
         starts.append(space)
@@ -84,13 +116,13 @@ def word_spans(tokens: Sequence[str]) -> tuple[tuple[int, int], ...]:
 
 
 def word_text(tokens: Sequence[str]) -> str:
-    """The tokens of one word as it is read: the byte pieces of one character as that character, and without its space."""
-    shown = []
-    for position, token in enumerate(tokens):
-        byte = _BYTE_PIECE.fullmatch(token)
-        if byte is None or byte[2] == "1" or position == 0:
-            shown.append((byte[1] if byte else token).replace(SPACE, ""))
-    return "".join(shown)
+    """The tokens of one word as it is read: the byte pieces of one character as that character, and without its space. What alone could not
+    be seen, or would stand on its neighbour, stays as its pieces are named."""
+    first = [token for at, token in enumerate(tokens) if at == 0 or not _ends_a_character(token)]
+    text = "".join(map(_letters, first))
+    if all(unicodedata.category(char) == "Cf" for char in text):
+        return "".join(_BYTE_PIECE.sub(r"\1", token).replace(SPACE, "") for token in first)
+    return f"◌{text}" if unicodedata.category(text[0])[0] == "M" else text
 
 
 def words(
