@@ -172,3 +172,16 @@ def test_whatever_else_a_page_sends_is_no_crash(store: object) -> None:
 def test_a_marian_model_with_unequal_stacks_gives_the_form_its_encoder_s_sizes() -> None:
     value = json.loads(machine_value(MachineChoice("m", "loaded", None, None), translator(UNEQUAL)))
     assert value["own"]["num_heads"] == 4 and value["own"]["d_ff"] == 24 and value["own"]["tied"] == "none"
+    assert value["uneven"] and value["same"] == []
+
+
+def test_sizes_that_another_configuration_has_are_told_as_the_same() -> None:
+    def same(model: object, own: dict | None) -> list[str]:
+        return ask(model, config="own", typed=own)[1]["same"]
+
+    loaded = translator(tiny_config(norm="pre"))
+    assert same(loaded, None) == ["loaded"] and same(loaded, OWN) == []
+    assert same(loaded, OwnSizes.of(PRESETS["base"]).as_dict()) == ["base"]
+    assert same(translator(PRESETS["big"]), None) == ["loaded", "big"]
+    assert same(translator(tiny_config(output_bias=True)), None) == []  # a bias that one's own have not: another count
+    assert not ask(loaded, config="own")[1]["uneven"]

@@ -9,6 +9,8 @@
                  "tying": [parameters with one matrix for embeddings and output or null, with three]},
      "compare": [{"config", "total", "operations", "parts": {part: count}}, ...],
      "own": what the form of one's own sizes starts from,
+     "same": ["loaded" | "base" | "big", ...] that have all these sizes, "uneven": whether the loaded model's stacks differ in a size that
+     one's own have in common,
      "refused": {"code", "params"} of the sizes in the form that cannot be (the picture is then of another configuration), or null,
      "facts": of the loaded checkpoint, or null where there is none}
 
@@ -169,6 +171,8 @@ def machine_value(choice: MachineChoice, translator: Translator | None) -> str:
         "picture": {"config": shown, **picture(known[shown], choice.lengths)},
         "compare": [_compared(name, config, choice.lengths) for name, config in known.items() if config is not None],
         "own": own.as_dict(),
+        "same": [name for name in CONFIGS[:3] if known[name] is not None and _chosen(known[name]) == _chosen(own.config)],
+        "uneven": loaded is not None and _common(loaded, "encoder") != _common(loaded, "decoder"),
         "refused": choice.refused and notice(choice.refused),
         "facts": None if loaded is None else facts(translator),
     }
@@ -231,6 +235,17 @@ def _sizes(config: TransformerConfig) -> dict[str, Any]:
         "encoder": stack("encoder"),
         "decoder": stack("decoder"),
     }
+
+
+def _common(config: TransformerConfig, stack: str) -> dict[str, int]:
+    """What the two stacks of one's own configuration have in common."""
+    return {name: size for name, size in _sizes(config)[stack].items() if name != "layers"}
+
+
+def _chosen(config: TransformerConfig) -> list[object]:
+    """What one's own sizes say of a configuration, and what they come to: biases of the output are no choice there."""
+    sizes = _sizes(config)
+    return [total_parameters(config), *(sizes[name] for name in ("d_model", "norm", "tied", "encoder", "decoder"))]
 
 
 def _compared(name: str, config: TransformerConfig, lengths: tuple[int, int] | None) -> dict[str, Any]:

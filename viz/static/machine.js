@@ -144,7 +144,7 @@
     };
     const size = () => {
       root.style.width = `${(drawn.width + 4) * zoom}px`;
-      find("scale").textContent = `${Math.round(100 * zoom)} %`;
+      find("scale").textContent = atlas.percent(zoom);
       find("in").disabled = zoom === ZOOMS.at(-1);
       find("out").disabled = zoom === ZOOMS[0];
     };
@@ -181,7 +181,11 @@
       const counts = of.lengths
         ? say("machine.status", {source, target, count: operations(picture.operations)}) : say("machine.status.none");
       const instead = picture.config === of.config ? "" : say("machine.instead");
-      atlas.fill(find("status"), [instead, counts].filter(Boolean).join(" "));
+      const own = picture.config === "own";
+      const names = own ? value.same.map((name) => say(`machine.config.${name}`)).join(say("words.and")) : "";
+      const same = names && say("machine.same", {configs: names});
+      const even = own && value.uneven ? say("machine.even") : "";
+      atlas.fill(find("status"), [instead, same, even, counts].filter(Boolean).join(" "));
     };
     const controls = () => {
       const none = value && !value.facts;
