@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import NARROW, Gate, Open, choose, wait_for_words
 from tests.viz.fakes import ARABIC, ROMANCE
+from viz.text import say
 
 NAMES = ["kind", "layer", "head", "rows", "units", "specials", "colour", "target", "beam_size", "model", "lang", "tab", "forced"]
 FIGURE = """() => { const plot = document.querySelector('#map .plot');
@@ -207,6 +208,23 @@ def test_a_model_that_there_is_not_leaves_the_rest(models_site: str, open_page: 
     expect(page.locator("#models [data-problem]")).to_contain_text("nowhere")
     assert page.evaluate("[atlas.state.model, atlas.state.units]") == ["embedded", "words"]
     expect(page.locator("#notice [role=alert]")).to_be_hidden()
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_model_that_is_not_let_in_is_named_whatever_tab_the_link_leads_to(models_site: str, open_page: Open, lang: str) -> None:
+    page = open_page(url=models_site)
+    name = "evil/<img/src=x/onerror=window.broken=1>"
+    visit(page, models_site, urlencode({"lang": lang, "text": "I love you.", "model": name, "tab": "machine"}))
+    note = page.locator("[data-link-note] [role=status]")
+    expect(note).to_be_visible()
+    expect(note).to_contain_text(say(lang, "link.part", name=say(lang, "link.name.model"), value=name))
+    expect(note).to_contain_text("owner/name")  # why
+    assert page.locator("[data-link-note] img").count() == 0 and page.evaluate("window.broken") is None
+    page.locator("[data-link-note] button").click()
+    expect(note).to_be_hidden()
+    choose(page, ARABIC)  # a visitor's own wish is no link's
+    page.wait_for_function("atlas.state.model.endsWith('en-ar')")
+    expect(note).to_be_hidden()
 
 
 def test_copy_link(open_page: Open) -> None:

@@ -77,7 +77,9 @@ def test_lengths_and_likeness_are_those_of_the_model(open_real: Open, embedded: 
     np.testing.assert_allclose(trace(page, "position-places-plot", 0)["y"], twice.with_positions, atol=1e-6)
     np.testing.assert_allclose(trace(page, "position-places-plot", 1)["y"], 1, atol=1e-6)
     page.locator("#at-places .word-chip").nth(3).click()  # the newest two: 6 and 3
-    expect(page.locator("#at-places .caption")).to_contain_text("“saw” at 3 and “cat” at 6")
+    expect(page.locator("#at-places .caption")).to_contain_text("“saw” at 3 and “cat” at 6 are two different tokens")
+    other = f"{likeness(embedded, translation, 3, 6).with_positions[0]:.2f}".replace("-", "−")
+    expect(page.locator("#at-places .caption")).to_contain_text(f"their embeddings have the cosine {other}")
     other = likeness(embedded, translation, 3, 6)
     np.testing.assert_allclose(trace(page, "position-places-plot", 1)["y"], other.without, atol=1e-6)
     page.wait_for_function("() => location.search.includes('side=read') && /places=3(,|%2C)6/.test(location.search)")

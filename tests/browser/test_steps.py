@@ -138,7 +138,10 @@ def test_a_causal_row_in_chinese(open_real: Open, embedded: Translator, run: Run
     np.testing.assert_array_equal(np.isneginf(masks["masked"]), np.arange(len(weights)) > 1)
     _, found = table(page, "softmax")
     np.testing.assert_allclose(found["weight"], weights, atol=6e-5)
-    assert page.locator("[data-step=softmax] .row-weight td.off").count() == len(weights) - 2
+    hidden = page.locator("[data-step=softmax] .row-weight td.off button")
+    assert hidden.count() == len(weights) - 2
+    for cell in hidden.all():  # named as hidden, not as a weight that happens to be zero
+        assert "被掩码遮住" in cell.get_attribute("aria-label") and "0.0000" not in cell.get_attribute("aria-label")
     titles = page.locator(".walk h3").all_inner_texts()
     assert any(ZH["steps.other.cross.title"] in title for title in titles)
     assert not any(ZH["steps.other.decoder_self.title"] in title for title in titles)

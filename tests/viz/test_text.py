@@ -102,3 +102,14 @@ def test_memory_has_one_name_in_chinese() -> None:
     said = "".join(LANGUAGES["zh"].values())
     assert "编码器输出（memory）" in said
     assert "记忆" not in said and "编码器的输出" not in said
+
+
+def test_a_percentage_is_written_in_one_way() -> None:
+    """As "53%", with no space, in both languages; what the page computes goes through atlas.percent (static/page.js)."""
+    spaced = re.compile(r"[\d}][\s\u00a0\u202f]+[%％]|％")
+    for language, table in LANGUAGES.items():
+        assert [key for key, value in table.items() if spaced.search(value)] == [], language
+    written = re.compile(r"\}[\s\u00a0]*%[`\"]")
+    paths = [path for path in ROOT.glob("viz/static/*.js") if path.name != "page.js"]
+    lines = [line for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
+    assert [line for line in lines if written.search(line) and ".style." not in line] == []

@@ -26,7 +26,7 @@ from viz.figures.position_facts import (
 from viz.page import static_block
 from viz.panels.choice import as_mapping, language_of, whole_number
 from viz.panels.notice import notice
-from viz.panels.position_section import NOTICE, Said, ask_server, current_run, of_model, section, tiny
+from viz.panels.position_section import NOTICE, Said, ask_server, current_run, decimals, of_model, section, tiny
 from viz.panels.position_table import MAX_LENGTH
 from viz.runs import RunCache
 from viz.text import say
@@ -113,7 +113,7 @@ def distance_views(translator: Translator, choice: DistanceChoice, language: str
     texts = SimilarityTexts(*words("axis", "cosine", "dot"), first=beside)
     curve = similarity_curve(found.dot[: last + 1], scale=found.scale, rises=climbing, marked=distance, texts=texts, uirevision=str(last))
     changes = pair_changes(table, config.position_layout, distance)
-    title = say(language, "positions.distance.step", before=distance - 1, after=distance, sum=f"{changes.sum():+.4f}".replace("-", "−"))
+    title = say(language, "positions.distance.step", before=distance - 1, after=distance, sum=decimals(changes.sum(), 4, "+"))
     texts = StepTexts(*words("pair"), say(language, "positions.hover.wavelength"), *words("change"), title)
     steps = pair_steps(changes, wavelengths(table, config.position_layout), texts=texts)
     texts = MatrixTexts(*words("row", "column", "cosine"), say(language, "positions.hover.position"), *words("cosine"))
@@ -123,7 +123,7 @@ def distance_views(translator: Translator, choice: DistanceChoice, language: str
     params |= {"paper": rise_at(PAPER_WIDTH), "paper_width": PAPER_WIDTH}
     said = [{"key": "positions.distance.said", "params": params}]
     said.append({"key": "positions.distance.said.first" if first else "positions.distance.said.none", "params": params})
-    near, far = (f"{found.cosine[min(k, last)]:.2f}" for k in (1, last))
+    near, far = (decimals(found.cosine[min(k, last)], 2) for k in (1, last))
     alternatives = (
         say(language, "alt.similarity", last=last, near=near, far=far, first=first or "–"),
         title,

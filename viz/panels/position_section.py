@@ -54,6 +54,11 @@ def ask_server(bridge: gr.HTML, name: str, answer: Callable[..., Any], runs: Run
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
+def decimals(value: float, digits: int, sign: str = "") -> str:
+    """A number as the page writes it, with a true minus sign; sign: "+" for one before positive numbers, too."""
+    return f"{value:{sign}.{digits}f}".replace("-", "−")
+
+
 def tiny(value: float) -> str:
     """A small difference as the page writes it: 3.6·10⁻⁷, with true minus signs; "0" for none."""
     if value == 0:

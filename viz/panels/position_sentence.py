@@ -36,7 +36,7 @@ from viz.panels.position_choice import (
     repeated,
     side_of,
 )
-from viz.panels.position_section import NOTICE, section
+from viz.panels.position_section import NOTICE, decimals, section
 from viz.runs import Request, Run, RunCache
 from viz.text import say
 
@@ -114,11 +114,9 @@ def draw_places(runs: RunCache, result: object, store: object) -> tuple[Any, Any
             "with": [float(value) for value in found.with_positions],
             "without": [float(value) for value in found.without],
         }
-        said = say(
-            language,
-            "positions.places.alt",
-            values=", ".join(f"{name} {a:.2f} / {b:.2f}" for name, a, b in zip(names, found.with_positions, found.without, strict=True)),
-        )
+        rows = zip(names, found.with_positions, found.without, strict=True)
+        values = ", ".join(f"{name} {decimals(on, 2)} / {decimals(off, 2)}" for name, on, off in rows)
+        said = say(language, "positions.places.alt", values=values)
         return None, facts, view_value({language: figure}, {language: said})
     except Exception as error:
         return notice(error), gr.skip(), gr.skip()
@@ -272,8 +270,9 @@ _CAPTION = '<p class="caption" data-caption></p>'
 _CAVEAT = '<p class="caveat" data-t="caveat"></p>'
 
 
-_LENGTHS_FORMULA = '<p class="formula"><i>x</i> = √<i>d</i><sub>model</sub> · <i>E</i>[token] + PE(<i>pos</i>)</p>'
-_HEAD_FORMULA = """<p class="formula">PE <i>W</i><sub>Q</sub> <i>W</i><sub>K</sub><sup>⊤</sup> PE<sup>⊤</sup> / √<i>d</i><sub>k</sub></p>"""
+_ROOT = '<span class="root"><span class="sign">√</span><span class="under"><i>d</i><sub>{}</sub></span></span>'  # drawn by static/atlas.css
+_LENGTHS_FORMULA = f'<p class="formula"><i>x</i> = {_ROOT.format("model")} · <i>E</i>[token] + PE(<i>pos</i>)</p>'
+_HEAD_FORMULA = f"""<p class="formula">PE <i>W</i><sub>Q</sub> <i>W</i><sub>K</sub><sup>⊤</sup> PE<sup>⊤</sup> / {_ROOT.format("k")}</p>"""
 
 
 def build(runs: RunCache, bridge: gr.HTML, result: gr.HTML) -> None:

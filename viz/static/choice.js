@@ -81,7 +81,6 @@
     specials: () => simple("specials", ["shown", "hidden"]),
     colour: () => simple("colour", ["linear", "max", "log"]),
   };
-  const percent = (share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
   atlas.mapControls = (element) => {
     const show = () => {
       element.dataset.kind = state.kind;
@@ -97,7 +96,7 @@
       });
       const share = element.querySelector("[data-hidden-share]");
       const view = share && state.specials === "hidden" && atlas.maps.view();
-      if (share) atlas.fill(share, view ? say("specials.share", {share: percent(view.hidden)}) : "");
+      if (share) atlas.fill(share, view ? say("specials.share", {share: atlas.percent(view.hidden, view.hidden < 0.1 ? 1 : 0)}) : "");
     };
     onChange(["lang", ...CHOICES], show);
     atlas.maps.onMaps(show);

@@ -69,11 +69,11 @@
   atlas.OWN = ["d_model", "num_heads", "num_encoder_layers", "num_decoder_layers", "d_ff", "vocab_size", "norm", "tied"];
   atlas.ownSizes = (value) => Object.fromEntries(value.split(".").map((part, at) => [atlas.OWN[at], at < 6 ? Number(part) : part]));
 
-  /* What could not be used: [name, value]; the share block says so (share.js). */
+  /* What could not be used: [name, value, why()]; the share block says so (share.js). */
   const leftOut = [];
   const leftOutListeners = new Set();
-  const refuse = (name, value) => {
-    leftOut.push([name, value]);
+  const refuse = (name, value, why = () => "") => {
+    leftOut.push([name, value, why]);
     leftOutListeners.forEach((listener) => listener());
   };
   atlas.leftOut = {all: () => leftOut, onChange: (listener) => leftOutListeners.add(listener), clear: () => leftOut.splice(0), add: refuse};
@@ -114,6 +114,7 @@
     };
   };
   /* What a reload kept is newer than the address. */
+  atlas.linkedModel = atlas.kept ? undefined : linked.model;
   if (Object.keys(linked).length) atlas.kept = {...asKept(), ...atlas.kept};
   atlas.linked = linked;
 

@@ -218,7 +218,7 @@
     if (list) parts.push(make("h4", "", say("machine.heads.choose")), list);
     const done = sort === "layer" ? null : place?.operations;
     if (done) {
-      const share = ((100 * done) / value.picture.operations).toFixed(1);
+      const share = atlas.percent(done / value.picture.operations, 1);
       parts.push(make("p", "m-operations", say("machine.operations.share", {count: operations(done), share})));
     }
     const tensors = sort === "layer" ? sublayersOf(about, value) : tensorsOf(about, value);

@@ -91,7 +91,7 @@
       return made;
     };
     PARTS.forEach((part) => line(say(`machine.part.${part}`),
-      all.map(({parts, total}) => [number(parts[part]), `${((100 * parts[part]) / total).toFixed(1)} %`]), KIND_OF[part] ?? ""));
+      all.map(({parts, total}) => [number(parts[part]), atlas.percent(parts[part] / total, 1)]), KIND_OF[part] ?? ""));
     if (all[0].operations !== null) line(say("machine.compare.operations"), all.map(({operations: count}) => [operations(count)]));
     const room = make("div", "m-compare-room");
     room.append(table);

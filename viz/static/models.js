@@ -80,6 +80,11 @@
     } else if (value.stage === "failed") {
       wish = null;
       problem = value.problem;
+      if (value.asked === atlas.linkedModel) {
+        const why = value.problem;
+        atlas.leftOut.add("model", value.asked, () => atlas.problemText(why, ".other"));
+        atlas.linkedModel = undefined; // said once
+      }
       open(true); // it may have been closed meanwhile, and says what went wrong
       /* The page's model has left the server: what failed was to fetch it back, or it never came back after a reload of the page. */
       wentHome = value.name === state.model || info.name !== state.model;
@@ -102,7 +107,7 @@
   const short = (name) => name.replace(/^Helsinki-NLP\//, "").replace(/@([0-9a-f]{7})[0-9a-f]+$/, "@$1");
   const shown = (name) => (name === "embedded" ? say("model.embedded") : short(name));
   atlas.modelName = shown;
-  const share = () => (wish.total ? `${Math.floor((100 * wish.done) / wish.total)}%` : "…");
+  const share = () => (wish.total ? atlas.percent(Math.floor((100 * wish.done) / wish.total) / 100) : "…");
   const progressWords = () => {
     const name = short(wish.name);
     if (wish.stage !== "downloading") return say(`model.${wish.stage}`, {name});

@@ -138,6 +138,14 @@ window.atlas = (() => {
     });
     observer.observe(document.documentElement, {childList: true, subtree: true});
   };
+  /* A share of 1 as the page writes it in every language: "53%". Nothing that is there is rounded to none, nor what is not all to all. */
+  const percent = (share, digits = 0) => {
+    if (share === 0 || share === 1) return `${100 * share}%`;
+    const text = (100 * share).toFixed(digits);
+    const least = 10 ** -digits;
+    if (Number(text) === 0) return `<${least}%`;
+    return Number(text) === 100 && share < 1 ? `>${100 - least}%` : `${text}%`;
+  };
   const debounce = (wait, fn) => {
     let timer = 0;
     const later = (...args) => {
@@ -156,7 +164,7 @@ window.atlas = (() => {
 
   showLanguage();
   return {
-    state, set, onChange, say, has, applyText, applyForeign, chooseLanguage, chooseTheme, isDark, connect, send, make, debounce, whenPresent,
+    state, set, onChange, say, has, applyText, applyForeign, chooseLanguage, chooseTheme, isDark, connect, send, make, percent, debounce, whenPresent,
     onTheme: (listener) => (themeListeners.add(listener), () => themeListeners.delete(listener)),
   };
 })();

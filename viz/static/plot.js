@@ -74,6 +74,7 @@
       plot.on("plotly_click", (event) => cell("click", place(event)));
       plot.on("plotly_hover", (event) => cell("hover", place(event)));
       plot.on("plotly_unhover", () => cell("unhover"));
+      plot.on("plotly_beforehover", writeMinus);
       plot.on("plotly_relayout", () => {
         const patch = refit();
         if (Object.keys(patch).length) window.Plotly.relayout(plot, patch); // and is back here
@@ -97,6 +98,19 @@
         const value = node.getAttribute(name);
         if (value?.includes(address)) node.setAttribute(name, value.replaceAll(address, ""));
       }));
+    };
+
+    /* Plotly's axes write a true minus sign, but its hovers a hyphen, and no setting of it says otherwise. What formats their numbers is made
+     * anew with every drawing. */
+    let minus = null;
+    const writeMinus = () => {
+      const locale = plot._fullLayout._d3locale;
+      if (!locale || locale.numberFormat === minus) return;
+      const plain = locale.numberFormat;
+      minus = locale.numberFormat = (format) => {
+        const write = plain(format);
+        return (value) => write(value).replaceAll("-", "−");
+      };
     };
 
     const put = async (Plotly) => {

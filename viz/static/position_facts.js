@@ -94,8 +94,8 @@
         const more = way[name] - ways.added[name];
         const text = make("p");
         text.append(make("span", "faint", say(`positions.join.${name}`)), make("b", "", grouped(way[name])));
-        const percent = ((100 * more) / ways.added[name]).toFixed(1);
-        const difference = make("p", "faint more", more ? `+${grouped(more)} · +${percent} %` : "");
+        const share = atlas.percent(more / ways.added[name], 1);
+        const difference = make("p", "faint more", more ? `+${grouped(more)} · +${share}` : "");
         cell.append(text, bar(way[name], most(name), ways.added[name]), difference);
         return cell;
       };

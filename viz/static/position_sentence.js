@@ -157,10 +157,11 @@
       const english = ["en", "eng"].includes(atlas.model()?.source);
       const offers = facts.repeated.length ? facts.repeated.slice(0, 6).map(pairButton) : english ? [tryButton()] : [];
       twice.replaceChildren(make("span", "", say(facts.repeated.length ? "positions.places.twice" : "positions.places.once")), ...offers);
-      const names = facts.places.map((place) => tokens()[place]?.text ?? "");
+      const told = facts.same ? tokens() : atlas.steps.distinct(tokens()); // two tokens may read alike but for the space before them
+      const names = facts.places.map((place) => told[place]?.text ?? "");
       const numbers = {
         first: names[0], second: names[1], i: facts.places[0], j: facts.places[1],
-        input: two(facts.with[1]), last: two(facts.with.at(-1)), off: two(facts.without.at(-1)),
+        embedding: two(facts.with[0]), input: two(facts.with[1]), last: two(facts.with.at(-1)), off: two(facts.without.at(-1)),
       };
       caption(element, say(facts.same ? "positions.places.said.same" : "positions.places.said.other", numbers));
     };

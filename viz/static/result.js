@@ -6,9 +6,8 @@
 
   /* Never rounded to a certainty: 100% is said only of what is 1 within half a tenth of a percent. */
   const percent = (p) => {
-    if (p < 0.01) return "<1%";
-    if (p >= 0.9995) return "100%";
-    return p < 0.995 ? `${Math.round(p * 100)}%` : `${(Math.floor(p * 1000) / 10).toFixed(1)}%`;
+    if (p >= 0.9995) return atlas.percent(1);
+    return p < 0.995 ? atlas.percent(p) : atlas.percent(Math.floor(p * 1000) / 1000, 1);
   };
 
   /* ---- words ---- */

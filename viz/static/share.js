@@ -191,7 +191,9 @@
   };
   const leftOutWords = () => {
     const parts = atlas.leftOut.all().map(([name, value]) => say("link.part", {name: say(`link.name.${name}`), value: shorten(value)}));
-    return parts.length ? say("link.left_out", {parts: parts.join(say("link.and"))}) : "";
+    if (!parts.length) return "";
+    const words = [say("link.left_out", {parts: parts.join(say("link.and"))}), ...atlas.leftOut.all().map(([, , why]) => why())];
+    return words.filter(Boolean).join(state.lang === "zh" ? "" : " ");
   };
 
   atlas.share = (host) => {

@@ -45,12 +45,7 @@
   };
   /* Inside a sum or a product a negative number needs its brackets. */
   const bracketed = (value, digits) => (value < 0 ? `(${number(value, digits)})` : number(value, digits));
-  /* Never rounded to nothing, nor to a certainty. */
-  const percent = (share) => {
-    if (share > 0 && share < 0.001) return "<0.1 %";
-    if (share > 0.999 && share < 1) return ">99.9 %";
-    return `${(100 * share).toFixed(share < 0.1 || share > 0.99 ? 1 : 0)} %`;
-  };
+  const percent = (share) => atlas.percent(share, share < 0.1 || share > 0.99 ? 1 : 0);
   const shape = (...sizes) => `[${sizes.join(", ")}]`;
   const grouped = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, ",");
 

@@ -92,7 +92,8 @@
         if (pick) {
           button.type = "button";
           button.tabIndex = -1;
-          button.setAttribute("aria-label", `${name}, ${labels[j].text}: ${exact[j]}`);
+          const said = off[j] ? atlas.say("steps.row.hidden") : exact[j]; // no number that could be taken for a small weight
+          button.setAttribute("aria-label", `${name}, ${labels[j].text}: ${said}`);
           button.addEventListener("click", () => pick(id, j));
           button.addEventListener("pointerenter", () => glance(id, j));
           button.addEventListener("focus", () => glance(id, j));

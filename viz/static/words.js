@@ -20,7 +20,6 @@
     return 2 * rightToLeft > letters ? "rtl" : "ltr";
   };
 
-  const percent = (share) => (share < 0.005 ? "<1%" : `${Math.round(100 * share)}%`);
 
   /* How strong a weight's tint is, 0 to 1: by the same rule as the heat map's colour. */
   const tint = (weight, max) => {
@@ -60,6 +59,7 @@
       line.nodes = [];
       line.painted = [];
       const groups = [];
+      host.dir = direction(labels, language);
       labels.forEach((label, index) => {
         if (!groups.length || starts.has(label.start)) groups.push(make("span", "words-group"));
         const node = make("button", `token${label.special ? " special" : ""}`);
@@ -68,12 +68,12 @@
         const number = make("span", "token-number");
         number.setAttribute("aria-hidden", "true");
         const word = make("bdi", "token-word", label.text);
+        if (!/[\p{L}\p{N}]/u.test(label.text)) word.dir = host.dir; // a bracket opens the way the line runs
         node.append(...(axis === "columns" ? [number, word] : [word, number]));
         groups.at(-1).append(node);
         line.nodes.push(node);
       });
       host.replaceChildren(...groups);
-      host.dir = direction(labels, language);
       host.lang = language;
       line.move(Math.min(line.current, labels.length - 1));
       if (hadFocus) line.nodes[line.current]?.focus({preventScroll: true});
@@ -215,8 +215,8 @@
       } else parts.push(say("words.said.rest"));
       const left = query === undefined && key === undefined ? picked : own;
       if (left && left.count > left.cells.length) {
-        parts.push(say("words.left_out.most", {count: left.cells.length, all: left.count, share: percent(left.share)}));
-      } else if (left && left.share > 0.0005) parts.push(say("words.left_out", {least: left.least, share: percent(left.share)}));
+        parts.push(say("words.left_out.most", {count: left.cells.length, all: left.count, share: atlas.percent(left.share)}));
+      } else if (left && left.share > 0.0005) parts.push(say("words.left_out", {least: left.least, share: atlas.percent(left.share)}));
       if (pinned) parts.push(say("words.pinned"));
       fill(said, parts.join(state.lang === "zh" ? "" : " "));
     };

@@ -53,7 +53,7 @@ TEXT = {
     "(section 3.1). They also report heads with over half of their weight on the separator, and heads drawn to commas and full stops (section 3.2), but draw no line: "
     "the same half for the other roles is ours, so that all can be compared. Of several roles the one with the most weight counts; alignment comes after these, "
     "broad after alignment, and what is left is mixed, which Kovaleva et al. 2019 call heterogeneous. Voita et al. 2019 (section 5.1) ask for the largest weight "
-    "in 90 % of the rows; as that does not say how large it is, it is not used here.",
+    "in 90% of the rows; as that does not say how large it is, it is not used here.",
     "heads.more.rows": "All measures are means over rows in which a head had a choice. In a short sentence the token before may be the start and the next one the end: "
     "so previous, next and same leave out rows where that token is the first or the last, and in self-attention the sinks and punctuation leave out "
     "their token's own row and the rows beside it. These exclusions are ours. Where no row is left, there is no value (–).",

@@ -35,7 +35,7 @@ TEXT: dict[str, str] = {
     "positions.places.axis": "cosine of the two vectors",
     "positions.places.said.same": "“{first}” at {i} and at {j}: the embeddings are one and the same, with their positions the cosine is {input}, and the encoder hands on two vectors with {last}. "
     "Without positions it is {off} to the end: no layer can tell the two apart.",
-    "positions.places.said.other": "“{first}” at {i} and “{second}” at {j}: with their positions added the cosine is {input}, at the end of the encoder {last}; without positions it ends at {off}.",
+    "positions.places.said.other": "“{first}” at {i} and “{second}” at {j} are two different tokens, so they differ by their rows of the table, too: their embeddings have the cosine {embedding}. With their positions added it is {input}, at the end of the encoder {last}; without positions it ends at {off}.",
     "positions.places.more": "The cosine is 1 for vectors that point the same way and 0 for vectors that have nothing to do with each other. "
     "Self-attention compares every token with all tokens. Two equal vectors ask the same question of the same tokens and get the same answer, so without positions two equal tokens stay equal in every layer, whatever the weights.",
     "positions.places.alt": "Cosine at each stage, with positions / without: {values}.",

@@ -161,6 +161,7 @@ TEXT = {
     "steps.row.score": "÷ √{root}",
     "steps.row.mask": "mask",
     "steps.row.masked": "with mask",
+    "steps.row.hidden": "hidden by the mask",
     "steps.row.power": "e^(s − largest)",
     "steps.row.weight": "weight",
     "steps.top.probability": "probability",

@@ -35,7 +35,7 @@ TEXT: dict[str, str] = {
     "positions.places.axis": "两个向量的余弦",
     "positions.places.said.same": "“{first}”在 {i} 和 {j}：词嵌入完全相同，加上位置后余弦是 {input}，编码器最后交出的两个向量是 {last}。"
     "没有位置编码时，直到最后都是 {off}：任何一层都分不清这两个。",
-    "positions.places.said.other": "“{first}”在 {i}，“{second}”在 {j}：加上位置后余弦是 {input}，到编码器末尾是 {last}；没有位置编码时末尾是 {off}。",
+    "positions.places.said.other": "位置 {i} 的“{first}”和位置 {j} 的“{second}”是两个不同的词元，在表里的行本来就不同：词嵌入的余弦是 {embedding}。加上位置后是 {input}，到编码器末尾是 {last}；没有位置编码时末尾是 {off}。",
     "positions.places.more": "方向相同的向量余弦是 1，毫无关系的向量余弦是 0。"
     "自注意力让每个词元与所有词元比较。两个相等的向量向同样的词元提出同样的问题，得到同样的回答；所以没有位置编码时，两个相同的词元在每一层都相等，与权重无关。",
     "positions.places.alt": "各阶段的余弦，有位置编码 / 没有：{values}。",

@@ -155,6 +155,7 @@ TEXT = {
     "steps.row.score": "除以 √{root}",
     "steps.row.mask": "掩码",
     "steps.row.masked": "加上掩码",
+    "steps.row.hidden": "被掩码遮住",
     "steps.row.power": "e^(s − 最大)",
     "steps.row.weight": "权重",
     "steps.top.probability": "概率",
