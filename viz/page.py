@@ -121,11 +121,11 @@ FONTS = [
 HEADER = """
 <header class="masthead">
   <button type="button" class="skip" data-skip data-t="page.skip"></button>
-  <p class="brand"><svg viewBox="0 0 22 22" aria-hidden="true">
+  <div class="brand"><svg viewBox="0 0 22 22" aria-hidden="true">
       <path d="M3 4 L19 11 M3 11 L19 4 M3 18 L19 18"/>
       <circle cx="3" cy="4" r="1.8"/><circle cx="3" cy="11" r="1.8"/><circle cx="3" cy="18" r="1.8"/>
       <circle cx="19" cy="4" r="1.8"/><circle cx="19" cy="11" r="1.8"/><circle cx="19" cy="18" r="1.8"/></svg>
-    <strong data-t="page.title"></strong><span data-t="page.tagline"></span></p>
+    <h1 data-t="page.title"></h1><span data-t="page.tagline"></span></div>
   <div class="switches">
     <button type="button" class="tour-again" data-tour data-t="tour.replay" data-t-title="tour.replay.help"></button>
     <div class="languages" role="group" data-t-label="header.language">

@@ -56,6 +56,17 @@ def test_configurations_beside_each_other_and_one_s_own(open_real: Open, embedde
     expect(block(page, "encoder_norm")).to_have_count(0)  # post-norm has none to close a stack
 
 
+def test_own_sizes_that_another_configuration_has_are_said_to_be_the_same(open_real: Open) -> None:
+    page = machine(open_real("machine", search="&config=own"))
+    status = page.locator('[data-machine="status"]')
+    expect(status).to_contain_text("The same sizes as: loaded model.")
+    page.locator('.machine-own input[name="num_decoder_layers"]').fill("2")
+    expect(status).not_to_contain_text("same sizes")
+    page.locator('[data-machine="configs"] label').nth(0).click()
+    expect(page.locator(".machine-body")).to_have_css("opacity", "1")
+    expect(status).not_to_contain_text("same sizes")
+
+
 def test_sizes_that_cannot_be_leave_the_loaded_model_to_look_at(open_real: Open, embedded: Translator) -> None:
     page = machine(open_real("machine", search="&config=own&own=511.8.6.3.1024.12000.pre.all"))
     expect(page.locator(".machine-refused")).to_contain_text("511 is odd")
@@ -86,7 +97,7 @@ def test_an_answer_overwrites_nothing_that_was_typed_after_its_question(open_rea
 
 def test_the_largest_counts_do_not_run_into_their_neighbours(open_real: Open) -> None:
     page = machine(open_real("machine", search="&config=own&own=16384.64.48.48.65536.1000000.pre.none"))
-    expect(block(page, "decoder.0.feed_forward").locator(".m-count")).to_have_text("2.15 B")
+    expect(block(page, "decoder.0.feed_forward").locator(".m-count")).to_have_text("2.15B")
     overlaps = """[...document.querySelectorAll('.m-block')].flatMap((node) => {
       const texts = [...node.querySelectorAll('text')].map((text) => [text.textContent, text.getBoundingClientRect()]);
       return texts.flatMap(([one, a], at) => texts.slice(at + 1)

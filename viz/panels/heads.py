@@ -15,6 +15,7 @@ MEASURES = (
 
 _SHEET = """
 <section class="sheet" data-t-label="heads.label">
+  <h2 class="only-spoken" data-t="heads.label"></h2>
   <div class="sheet-bar">
     <div class="setting"><span class="setting-name" data-t="heads.basis"></span>
       <div class="segments" role="radiogroup" data-t-label="heads.basis" data-sheet="basis"></div>

@@ -13,7 +13,7 @@ atlas.lab = (() => {
 
   /* ---- numbers in words ---- */
   const locale = () => (state.lang === "zh" ? "zh-CN" : "en");
-  const compact = (value) => new Intl.NumberFormat(locale(), {notation: "compact", maximumSignificantDigits: 3}).format(value);
+  const {compact} = atlas.machine;
   const whole = (value) => new Intl.NumberFormat(locale()).format(value);
   const RAISED = {"-": "⁻", ...Object.fromEntries([..."⁰¹²³⁴⁵⁶⁷⁸⁹"].map((digit, i) => [i, digit]))};
   const tiny = (value) => {

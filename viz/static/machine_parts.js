@@ -21,7 +21,8 @@ atlas.machine = (() => {
   /* ---- numbers ---- */
   const number = (value) => value.toLocaleString("en-US");
   /* In the picture, where room is short: thousands of millions in three digits. */
-  const shortly = (value) => (value >= 1e9 ? `${(value / 1e9).toPrecision(3)} B` : number(value));
+  const compact = (value) => value.toLocaleString(atlas.state.lang === "zh" ? "zh-CN" : "en", {notation: "compact", maximumSignificantDigits: 3});
+  const shortly = (value) => (value >= 1e9 ? compact(value) : number(value));
   const shape = (sizes) => `[${sizes.map((size) => (typeof size === "number" ? number(size) : size)).join(", ")}]`;
   const UNITS = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]];
   const operations = (count) => {
@@ -107,5 +108,5 @@ atlas.machine = (() => {
     return group;
   };
 
-  return {svg, text, number, shortly, shape, operations, wire, arrowAt, plus, widthOf, fitting, headSquare, imageOf};
+  return {svg, text, number, compact, shortly, shape, operations, wire, arrowAt, plus, widthOf, fitting, headSquare, imageOf};
 })();

@@ -9,13 +9,14 @@
   const W = (letter) => `${I("W", `<i>${letter}</i>`)} + ${I("b", `<i>${letter}</i>`)}`; // a linear map
   const SUM = `${I("x")} = ${I("e")} + PE(${I("p")})`;
   const ANGLE = `${I("p")} / 10000<sup>2${I("i")}/${I("d")}</sup>`;
-  const ROOT_K = `√${I("d", "<i>k</i>")}`;
+  const root = (of) => `<span class="root"><span class="sign">√</span><span class="under">${of}</span></span>`; // drawn by atlas.css
+  const ROOT_K = root(I("d", "<i>k</i>"));
   const [MEAN, VARIANCE] = [I("μ"), I("σ", "", "2")];
 
   const FORMULAS = {
     token: {code: 'token_id = tokenizer.encode(sentence)[position]'},
     embedding: {
-      math: `${I("e")} = ${I("E")}[id] · √${I("d", "model")}`,
+      math: `${I("e")} = ${I("E")}[id] · ${root(I("d", "model"))}`,
       code: "e = embedding.weight[token_id] * d_model ** 0.5  # [D]",
     },
     embedding_plain: {math: `${I("e")} = ${I("E")}[id]`, code: "e = embedding.weight[token_id]  # [D]"},
@@ -30,7 +31,7 @@
         + "x = e + pe  # [D]",
     },
     norm: {
-      math: `LayerNorm(${I("x")}) = (${I("x")} − ${MEAN}) / √(${VARIANCE} + ${I("ε")}) · ${I("γ")} + ${I("β")}`,
+      math: `LayerNorm(${I("x")}) = (${I("x")} − ${MEAN}) / ${root(`${VARIANCE} + ${I("ε")}`)} · ${I("γ")} + ${I("β")}`,
       code: "mean, variance = x.mean(), x.var(correction=0)\nn = (x - mean) / (variance + eps).sqrt() * gamma + beta  # [D]",
     },
     qkv_self: {
