@@ -15,14 +15,17 @@
 
   /* ---- the caption: sentence and translation, then which map of which model ---- */
   const pen = make("canvas").getContext("2d");
+  const [ISOLATE, END] = ["\u2068", "\u2069"]; // between them a text runs its own way: from right to left, if its letters do
+  const isolated = (text) => `${ISOLATE}${text.replace(/[\u2066-\u2069]/gu, "")}${END}`;
   const wrap = (text, width) => {
     pen.font = `${NOTE}px ${fonts()}`;
     const lines = [];
     let line = "";
     for (const part of text.match(/\s*\S{1,12}/gu) || []) { // long words and text without spaces are cut as well
       if (line && pen.measureText(line + part).width > width) {
-        lines.push(line);
-        line = part.trimStart();
+        const open = line.lastIndexOf(ISOLATE) > line.lastIndexOf(END); // what is cut runs its own way on both lines
+        lines.push(open ? line + END : line);
+        line = (open ? ISOLATE : "") + part.trimStart();
       } else line += part;
     }
     return line ? [...lines, line] : lines;
@@ -31,7 +34,7 @@
     const result = atlas.result();
     const heading = document.querySelector("#map-head [data-part=heading]")?.textContent ?? "";
     const model = [atlas.modelName(result.request.model), result.revision?.slice(0, 7)].filter(Boolean).join(" @ ");
-    return [`${result.request.text} → ${result.text}`, `${heading} · ${model} · ${atlas.say("page.title")}`]
+    return [`${isolated(result.request.text)} → ${isolated(result.text)}`, `${heading} · ${model} · ${atlas.say("page.title")}`]
       .flatMap((text) => wrap(text, width));
   };
 
@@ -128,7 +131,8 @@
       }
       if (!node.textContent) return;
       const middle = {x: box.x + box.width / 2, y: box.y + box.height / 2 + size * 0.35, "text-anchor": "middle"};
-      svg.append(element("text", {...middle, "font-size": size, fill: plainColor(style.color)}, node.textContent));
+      const run = style.direction === "rtl" ? {direction: "rtl"} : {};
+      svg.append(element("text", {...middle, ...run, "font-size": size, fill: plainColor(style.color)}, node.textContent));
     });
     note(lower.textContent, bottom + 16);
     lines.forEach((line, index) => note(line, bottom + 30 + (index + 1) * LINE));
