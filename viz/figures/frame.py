@@ -22,6 +22,7 @@ one per cell (a map of 120 x 120: 15 kB instead of 400 kB). A repeated token is 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -205,6 +206,23 @@ def note(text: str, **settings: object) -> dict:
         "font": {"size": NOTE_SIZE, "color": LIGHT.muted},
         **settings,
     }
+
+
+def folded(text: str, room: float = MIN_SIDE - 70) -> str:
+    """A note on two lines where one would not fit into `room` px: Plotly folds nothing, and what is too long is cut at the edge.
+
+    It is cut after a mark, else at a space, where both lines are nearest to one length.
+    """
+    if NOTE_SIZE * text_width(text) <= room:
+        return text
+    for places in (r"[:;,：；，]\s*", r"\s+"):
+        pairs = [(text[: cut.end()].rstrip(), text[cut.end() :]) for cut in re.finditer(places, text)]
+        pairs = [pair for pair in pairs if pair[1]]
+        if pairs:
+            best = min(pairs, key=lambda pair: max(map(text_width, pair)))
+            if NOTE_SIZE * max(map(text_width, best)) <= room or places == r"\s+":
+                return "<br>".join(best)
+    return text
 
 
 def theme_paths(ramps: dict[str, ColorScale] | None = None, notes: int = 0, lines: Sequence[str] = ()) -> dict[str, dict[str, object]]:

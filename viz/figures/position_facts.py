@@ -120,10 +120,12 @@ def similarity_curve(
     low = min(float(both.min() / scale), 0) - 0.06
     if marked is not None:
         shapes = [{"type": "line", "x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1, "line": DASHES} for at in (-marked, marked)]
-        notes = [frame.note(texts.first.format(k=marked), x=marked, xref="x", y=1, yanchor="top", xshift=8)] if texts.first else []
+        # above the line at its right, or where that is near the edge, ending there
+        anchor = "center" if 2 * marked < last else "right"
+        notes = [frame.note(texts.first.format(k=marked), x=marked, xref="x", y=1, xanchor=anchor, yshift=2)] if texts.first else []
     height = 320
     figure_layout = frame.base_layout(height, uirevision) | {
-        "margin": {"l": 52, "r": 14, "t": 14, "b": 46},
+        "margin": {"l": 52, "r": 14, "t": 30, "b": 46},
         "xaxis": _axis(texts.distance, [-last - 0.5, last + 0.5]),
         "yaxis": _axis(texts.cosine, [low, 1.16], showgrid=True, zeroline=True, zerolinewidth=1),
         "annotations": notes,
@@ -166,7 +168,7 @@ def pair_steps(changes: np.ndarray, wavelengths: np.ndarray, *, texts: StepTexts
         "bargap": 0.15,
         "xaxis": _axis(texts.pair, [-0.75, len(values) - 0.25]),
         "yaxis": _axis("", [-top, top], showgrid=True, zeroline=True, zerolinewidth=1),
-        "annotations": [frame.note(texts.title, yshift=6)],
+        "annotations": [frame.note(frame.folded(texts.title), yshift=6)],
         "meta": _meta("pair_steps", height, 1, ["yaxis.gridcolor", "yaxis.zerolinecolor"]),
     }
     return frame.light(go.Figure(data=[bars], layout=figure_layout))

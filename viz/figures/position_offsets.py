@@ -110,7 +110,7 @@ def position_offsets(
     pad = 0.06 * max(high - low, 1e-6)
     layout = frame.base_layout(HEIGHT, uirevision)
     layout |= {
-        "margin": {"l": 44, "r": 14, "t": 10, "b": 44},
+        "margin": {"l": 44, "r": 14, "t": 26, "b": 44},
         "xaxis": {
             "range": [float(offsets[0]) - 0.7, float(offsets[-1]) + 0.7],
             "title": frame.axis_title(texts.offset),
@@ -127,7 +127,7 @@ def position_offsets(
         },
         "yaxis": {**_value_axis(ABOVE), "range": [low - pad, high + pad]},
         "yaxis2": {**_value_axis(BELOW), "range": [0, 1.1 * top]},
-        "annotations": [frame.note(texts.score, y=ABOVE[1]), frame.note(texts.weight, y=BELOW[1])],
+        "annotations": [frame.note(frame.folded(texts.score), y=ABOVE[1]), frame.note(frame.folded(texts.weight), y=BELOW[1])],
         "hovermode": "closest",
         "meta": {"kind": kind, "min_width": frame.MIN_SIDE, "min_height": HEIGHT, "theme": _theme()},
     }

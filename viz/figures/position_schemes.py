@@ -9,9 +9,10 @@ import plotly.graph_objects as go
 
 from viz.figures import frame
 from viz.figures.colors import LEARNED_COLOR, LIGHT, MASK_COLOR, NEGATIVE_COLOR, POSITIVE_COLOR, rgba
+from viz.figures.labels import text_width
 
 LOWEST = -10.0  # a score lower by ten is a weight smaller by e^10, over twenty thousand times
-NAMES_WIDTH = 150  # px at the right for the names of the lines
+LINES_WIDTH = 330  # px at the least for axis and lines, without the names at their right
 
 
 @dataclass(frozen=True)
@@ -76,15 +77,16 @@ def scheme_figure(
     if learned is not None:
         traces += [_edge(distances, values, filled) for values, filled in ((learned[1], False), (learned[2], True))]
     height = 380
+    names = frame.whole(8 + frame.EDGE + frame.NOTE_SIZE * max(text_width(lines[i][0]) for i in named))  # px
     figure_layout = frame.base_layout(height, uirevision) | {
-        "margin": {"l": 56, "r": NAMES_WIDTH, "t": 14, "b": 46},
+        "margin": {"l": 56, "r": names, "t": 14, "b": 46},
         "xaxis": _axis(texts.distance, [0, count - 1]),
         "yaxis": {**_axis(texts.score, [LOWEST, 0.6]), "showgrid": True},
         "annotations": _names([(lines[i][0], lines[i][1]) for i in sorted(named)], count),
         "hovermode": "closest",
         "meta": {
             "kind": "schemes",
-            "min_width": 480,
+            "min_width": LINES_WIDTH + names,
             "min_height": height,
             "theme": frame.theme_paths(notes=len(named), lines=["yaxis.gridcolor"]),
         },

@@ -9,7 +9,7 @@ import pytest
 
 from tests.viz.figures.read import array, as_sent
 from tests.viz.figures.test_positional import TEXTS, published
-from viz.figures import colors
+from viz.figures import colors, frame
 from viz.figures.position_facts import (
     MatrixTexts,
     SimilarityTexts,
@@ -173,3 +173,22 @@ def test_pictures_follow_the_theme(dark: bool) -> None:
         figure.plotly_relayout(figure.layout.meta["theme"]["dark" if dark else "light"])
         assert figure.layout.font.color == theme.ink and figure.layout.yaxis.gridcolor == theme.line
         assert {note.font.color for note in figure.layout.annotations} == {theme.muted}
+
+
+def test_a_note_too_long_for_the_narrowest_figure_stands_on_two_lines() -> None:
+    assert frame.folded("short; and so") == "short; and so"
+    for lines in (
+        ("From distance 24 to 25,", "pair by pair; all together +0.0317"),
+        ("这句话里每一行的平均权重都画在这里：", "条是这个头，圈是只看位置"),
+        ("one note without any mark", "that is far too long for one line"),
+    ):
+        whole = ("" if "：" in lines[0] else " ").join(lines)
+        assert frame.folded(whole) == "<br>".join(lines)
+    assert frame.folded("x" * 80) == "x" * 80  # nowhere to cut
+
+
+def test_the_note_at_a_distance_ends_inside_the_picture() -> None:
+    def note(marked: int) -> dict:
+        return as_sent(similarity_curve(np.ones(101), scale=1, rises=[], marked=marked, texts=SIMILAR))["layout"]["annotations"][0]
+
+    assert [note(marked)["xanchor"] for marked in (3, 49, 50, 100)] == ["center", "center", "right", "right"]
