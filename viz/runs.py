@@ -6,6 +6,7 @@ see another one's sentence without typing it, and nothing of a visitor is kept i
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +23,7 @@ from model.catalogue import EMBEDDED, MAX_SOURCE
 from model.device import gpu_is_lent
 from model.errors import AtlasError, InvalidSettingError, ModelNotLoadedError
 from model.reasons import because
+from viz.kept import KeptRun
 from viz.lent_gpu import LentGpu
 
 if TYPE_CHECKING:
@@ -38,9 +40,9 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 StillWanted = Callable[[], bool]
 
+log = logging.getLogger(__name__)
+
 MAX_CACHE_BYTES = 256 * 2**20
-ROLE_BYTES = 1500  # about what a HeadRole takes in memory
-TOKEN_BYTES = 1000  # and the runner-ups of a token
 MAX_TEXTS = 256  # of variants, at most some kilobytes each
 BEAM_SIZES = (1, 2, 4, 8)
 
@@ -142,15 +144,6 @@ class Run:
         """What each head does in this sentence, by kind, layer and head (see `model.analysis.roles`)."""
         return head_roles(self.trace)
 
-    @property
-    def num_bytes(self) -> int:
-        """Bytes of all maps, rollout and roles included whether computed yet or not, and a round sum for everything else."""
-        maps = (self.trace.encoder_self_attention, self.trace.decoder_self_attention, self.trace.cross_attention)
-        per_head = sum(each.nbytes for each in maps)
-        per_layer = sum(each.nbytes // each.shape[1] for each in maps) * (1 if self.norms is None else 2)
-        roles = ROLE_BYTES * sum(each.shape[0] * each.shape[1] for each in maps)
-        return per_head + per_layer + roles + TOKEN_BYTES * len(self.runner_ups) + 4096
-
 
 def _somebody_waits(request: Request | None) -> StillWanted:
     return lambda: True
@@ -178,7 +171,7 @@ class RunCache:
         self.pool = pool
         self.recorded = recorded
         self.problem = problem if translator is None else None
-        self._runs: LRUCache[Request, Run] = LRUCache(max_bytes, getsizeof=lambda run: run.num_bytes)
+        self._runs: LRUCache[Request, KeptRun] = LRUCache(max_bytes, getsizeof=lambda kept: kept.num_bytes)
         self._waiting = waiting
         self._askers: dict[Request, list[StillWanted]] = {}  # of runs that somebody waits for, here in this process
         self._texts: LRUCache[tuple[Request, str], str] = LRUCache(MAX_TEXTS)
@@ -202,7 +195,8 @@ class RunCache:
         if request.recorded:
             return self.recorded
         with self._runs_lock:
-            return self._runs.get(request)
+            kept = self._runs.get(request)
+        return None if kept is None else kept.run()
 
     def get(self, request: Request) -> Run:
         """The run, computed if need be. Raises the typed errors of `model.errors`, among them those of `translator_of`, and NotWantedError
@@ -217,10 +211,18 @@ class RunCache:
             run = self.find(request)  # somebody else may have asked the same while we waited
             if run is None:
                 run = self._compute_run(request, still_wanted)
-                with self._runs_lock:
-                    if run.num_bytes <= self._runs.maxsize:
-                        self._runs[request] = run
+                self._keep(run)
         return run
+
+    def _keep(self, run: Run) -> None:
+        try:
+            kept = KeptRun(run)
+        except OSError as error:  # no memory for its block
+            log.warning("a run could not be kept: %s", error)
+            return
+        with self._runs_lock:
+            if kept.num_bytes <= self._runs.maxsize:
+                self._runs[run.request] = kept
 
     @contextmanager
     def _asking(self, request: Request) -> Iterator[StillWanted]:
