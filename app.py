@@ -97,7 +97,8 @@ def build_app(
         share.build(runs, bridge, result)
         page.footer()
         api.build(runs)
-    return sessions.bounded(demo.queue(max_size=limits.QUEUE, default_concurrency_limit=1, api_open=False))
+    queued = demo.queue(max_size=limits.QUEUE, default_concurrency_limit=1, api_open=False)
+    return sessions.bounded(queued, at_hand=lambda event: runs.holds(translate.asked_by(event)))
 
 
 def main() -> None:

@@ -198,6 +198,11 @@ class RunCache:
             kept = self._runs.get(request)
         return None if kept is None else kept.run()
 
+    def holds(self, request: Request | None) -> bool:
+        """Whether the run is at hand."""
+        with self._runs_lock:
+            return request in self._runs
+
     def get(self, request: Request) -> Run:
         """The run, computed if need be. Raises the typed errors of `model.errors`, among them those of `translator_of`, and NotWantedError
         once nobody waits for it any more."""

@@ -75,13 +75,14 @@ class Mailboxes(LRUCache):
             super().__delitem__(session)
 
 
-def bounded(blocks: Any) -> Any:
+def bounded(blocks: Any, at_hand: Callable[[Any], bool]) -> Any:
     """The same Blocks, their queue going round (viz/turns.py), keeping fewer answers that nobody fetches, and forgetting whose they were.
+    at_hand: whether the answer to an event of the queue is there already.
 
     Gradio keeps those of 2,000 pages that left, or that never were pages, up to a megabyte and a half each, and every page's name for good.
     """
     queue = blocks._queue
     queue.pending_messages_per_session = Mailboxes(queue, UNREAD, asyncio.Queue)
     queue.pending_event_ids_session = Mailboxes(queue, KNOWN, set)
-    queue.event_queue_per_concurrency_id = FairQueues(queue)
+    queue.event_queue_per_concurrency_id = FairQueues(queue, at_hand)
     return blocks

@@ -21,6 +21,8 @@ from model.errors import NotWantedError
 from tests.load.visitors import Visitor, class_of, visiting
 from tests.viz.fakes import FakeTranslator, recorded_run
 from viz import limits, page, sessions
+from viz.runs import RunCache
+from viz.turns import AT_HAND
 
 VISITORS, EACH = 12, 10
 Found = TypeVar("Found")
@@ -212,6 +214,35 @@ def test_a_translation_under_way_ends_with_the_last_who_waits_for_it(served: tup
 
     run(asyncio.wait_for(visit(), 60))
     assert len(translator.steps) == {(): 1, ("page",): 50, ("program",): 51}[stay]  # a program's question looks different: begun anew
+
+
+def test_what_is_at_hand_waits_for_no_translation(served: tuple, translator: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+    demo, url = served
+    text, gone, kept = "Everybody has seen this one", "This has just left", RunCache.holds
+
+    async def visit() -> None:
+        async with visiting(url) as (http, event):
+            assert (await Visitor(http, event).translate(text)).is_right(text.swapcase())
+            before = translator.translated
+            translator.gate.clear()
+            slow = [asyncio.create_task(Visitor(http, event).translate(f"This is not seen yet, {i}")) for i in range(2)]
+            while not translator.inside or not len(demo._queue):
+                await asyncio.sleep(0.02)
+            answers = await asyncio.gather(*(Visitor(http, event).translate(text) for _ in range(5)))  # while nothing else can end
+            assert all(answer.is_right(text.swapcase()) for answer in answers)
+            assert not any(each.done() for each in slow) and translator.translated == before + 1
+            # One that left the cache after it was found there is computed, when the model is free.
+            monkeypatch.setattr(RunCache, "holds", lambda runs, request: getattr(request, "text", "") == gone or kept(runs, request))
+            late = asyncio.create_task(Visitor(http, event).translate(gone))
+            while not any(job and job[0].concurrency_id == AT_HAND for job in demo._queue.active_jobs):
+                await asyncio.sleep(0.02)
+            translator.gate.set()
+            assert (await late).is_right(gone.swapcase())
+            assert all(answer.problem is None for answer in await asyncio.gather(*slow))
+
+    overlaps = translator.overlaps
+    run(asyncio.wait_for(visit(), 60))
+    assert translator.overlaps == overlaps
 
 
 def test_what_is_kept_does_not_grow_with_visitors(served: tuple, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -194,9 +194,10 @@ def test_one_page_cannot_fill_the_queue_nor_can_one_address(demo, http: httpx.Cl
     end = time.monotonic() + 10
     while len(demo._queue) and time.monotonic() < end:  # until it runs
         time.sleep(0.01)
-    assert [join(http, demo, session="a").status_code for _ in range(4)] == [200, 200, 200, 503]
-    assert join(http, demo, session="a").headers["retry-after"] == "2"
-    assert [join(http, demo, session=name).status_code for name in "bcd"] == [200, 200, 503]
+    data = ["Nor this one.", *data[1:]]
+    assert [join(http, demo, session="a", data=data).status_code for _ in range(4)] == [200, 200, 200, 503]
+    assert join(http, demo, session="a", data=data).headers["retry-after"] == "2"
+    assert [join(http, demo, session=name, data=data).status_code for name in "bcd"] == [200, 200, 503]
     with elsewhere(demo) as other:
         assert other.post("/gradio_api/call/translate", json={"data": CALL}).status_code == 200
     translator.gate.set()
