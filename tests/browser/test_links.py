@@ -218,10 +218,11 @@ def test_a_model_that_is_not_let_in_is_named_whatever_tab_the_link_leads_to(mode
     note = page.locator("[data-link-note] [role=status]")
     expect(note).to_be_visible()
     expect(note).to_contain_text(say(lang, "link.part", name=say(lang, "link.name.model"), value=name))
-    expect(note).to_contain_text("owner/name")  # why
+    expect(note).to_contain_text(say(lang, "error.model_id", model=name))  # why
     assert page.locator("[data-link-note] img").count() == 0 and page.evaluate("window.broken") is None
     page.locator("[data-link-note] button").click()
     expect(note).to_be_hidden()
+    page.locator("#tab-translate-button").click()
     choose(page, ARABIC)  # a visitor's own wish is no link's
     page.wait_for_function("atlas.state.model.endsWith('en-ar')")
     expect(note).to_be_hidden()
