@@ -84,6 +84,7 @@ def test_no_probability_is_lost(tokens: str) -> None:
         ("▁|▁", [(0, 2)]),
         ("x|<unk>|y", [(0, 1), (1, 2), (2, 3)]),
         ("▁😀 1/4|😀 2/4|😀 3/4|😀 4/4|a", [(0, 4), (4, 5)]),
+        (">>fra<<|◌ू 1/3|◌ू 2/3|◌ू 3/3", [(0, 1), (1, 4)]),
     ],
 )
 def test_spans_of_words(tokens: str, spans: list[tuple[int, int]]) -> None:

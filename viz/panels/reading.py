@@ -35,7 +35,7 @@ def _joins(token: str, previous: str, word: str) -> bool:
     if _ends_a_character(token):
         byte, before = _BYTE_PIECE.fullmatch(token), _BYTE_PIECE.fullmatch(previous)
         return before is not None and int(before[2]) + 1 == int(byte[2])
-    if token in SPECIALS or previous in SPECIALS or token.startswith(SPACE):
+    if _stands_alone(token) or _stands_alone(previous) or token.startswith(SPACE):
         return False
     parts = (_letters(token), _letters(previous))
     if _is_one_sign(word, parts[0]):
