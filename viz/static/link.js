@@ -76,7 +76,9 @@
     leftOut.push([name, value, why]);
     leftOutListeners.forEach((listener) => listener());
   };
-  atlas.leftOut = {all: () => leftOut, onChange: (listener) => leftOutListeners.add(listener), clear: () => leftOut.splice(0), add: refuse};
+  const all = () => leftOut.map(([name, value]) => [name, value]);
+  const reasons = () => leftOut.map(([, , why]) => why());
+  atlas.leftOut = {all, reasons, onChange: (listener) => leftOutListeners.add(listener), clear: () => leftOut.splice(0), add: refuse};
 
   /* URLSearchParams would turn damaged escapes into other characters without a word; null stands for such a value. */
   const decode = (raw) => {

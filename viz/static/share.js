@@ -192,7 +192,7 @@
   const leftOutWords = () => {
     const parts = atlas.leftOut.all().map(([name, value]) => say("link.part", {name: say(`link.name.${name}`), value: shorten(value)}));
     if (!parts.length) return "";
-    const words = [say("link.left_out", {parts: parts.join(say("link.and"))}), ...atlas.leftOut.all().map(([, , why]) => why())];
+    const words = [say("link.left_out", {parts: parts.join(say("link.and"))}), ...atlas.leftOut.reasons()];
     return words.filter(Boolean).join(state.lang === "zh" ? "" : " ");
   };
 
