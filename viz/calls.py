@@ -43,7 +43,17 @@ def checked_body(path: str, body: bytes, blocks: Any) -> dict[str, Any]:
         data = _data(value.get("data"), _endpoint(name, blocks))
         session = value.get("session_hash")
         return {"data": data} | ({} if session is None else {"session_hash": _session(session)})
+    if name == "cancel":
+        _note_cancelled(value, blocks._queue)
     return value
+
+
+def _note_cancelled(value: Mapping[str, Any], queue: Any) -> None:
+    """Gradio takes an event that waits out of its queue, but does not note of one that runs that nobody waits for it (viz/waiting.py)."""
+    number = value.get("event_id")
+    event = queue.event_ids_to_events.get(number) if isinstance(number, str) else None
+    if event is not None and event.session_hash == value.get("session_hash"):
+        event.alive = False
 
 
 def read_json(body: bytes) -> Any:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+import httpx
 import pytest
 from gradio_client import Client
 from gradio_client.utils import QueueError
@@ -214,6 +215,25 @@ def test_a_translation_under_way_ends_with_the_last_who_waits_for_it(served: tup
 
     run(asyncio.wait_for(visit(), 60))
     assert len(translator.steps) == {(): 1, ("page",): 50, ("program",): 51}[stay]  # a program's question looks different: begun anew
+
+
+def test_a_program_that_cancels_gives_up_what_is_under_way(served: tuple, translator: Slow) -> None:
+    demo, url = served
+    translator.steps = []
+    translator.gate.clear()
+    client = Client(url, verbose=False)
+    job = client.submit("A long one that a program cancels", "fra", api_name="/translate")
+    until(lambda: bool(translator.inside))
+    (running,) = [each for jobs in demo._queue.active_jobs if jobs for each in jobs]
+    # Of another session, and of no event at all: nothing happens.
+    for event_id, session in ((running._id, "another"), ("unknown", running.session_hash), ([running._id], running.session_hash)):
+        httpx.post(f"{url}/gradio_api/cancel", trust_env=False, json={"session_hash": session, "fn_index": 0, "event_id": event_id})
+    assert running.alive
+    assert job.cancel()
+    until(lambda: not running.alive)
+    translator.gate.set()
+    assert client.predict("Another of its own", "fra", api_name="/translate")["text"] == "aNOTHER OF ITS OWN"
+    assert len(translator.steps) == 1
 
 
 def test_what_is_at_hand_waits_for_no_translation(served: tuple, translator: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
