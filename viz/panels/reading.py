@@ -23,6 +23,7 @@ LONE_SPACE = "␣"
 # Byte pieces of one character read "😀 1/4", "😀 2/4", ...: pieces hold no spaces, so this cannot be anything else.
 _BYTE_PIECE = re.compile(r"(.+) ([1-4])/([2-4])")
 _NAMED = re.compile(r"<U\+([0-9A-F]{4,6})>")  # how model/token_display.py writes a character that cannot be seen
+_NUMBER_POINT = re.compile(r"(?<=\d)[.,](?=\d)")
 _JOINER = "\u200d"
 _INSIDE_WORDS = f"'’-\u200c{_JOINER}"
 _VARIANTS = "\ufe0e\ufe0f"  # after a sign: drawn as text, or as emoji
@@ -30,8 +31,9 @@ _FLAG_LETTERS = "".join(map(chr, range(0x1F1E6, 0x1F200)))  # two of them are dr
 _SKINS = "".join(map(chr, range(0x1F3FB, 0x1F400)))
 
 
-def _joins(token: str, previous: str, word: str) -> bool:
-    """Whether `token` is read as one word with the token before it. word: what the word of that one reads so far."""
+def _joins(token: str, previous: str, word: str, following: str) -> bool:
+    """Whether `token` is read as one word with the token before it. word: what the word of that one reads so far. following: the next
+    token, or nothing."""
     if _ends_a_character(token):
         byte, before = _BYTE_PIECE.fullmatch(token), _BYTE_PIECE.fullmatch(previous)
         return before is not None and int(before[2]) + 1 == int(byte[2])
@@ -40,7 +42,19 @@ def _joins(token: str, previous: str, word: str) -> bool:
     parts = (_letters(token), _letters(previous))
     if _is_one_sign(word, parts[0]):
         return True
-    return all(map(_is_wordlike, parts)) and not any(map(_is_ideographic, parts))
+    if any(map(_is_ideographic, parts)):
+        return False
+    ahead = "" if _stands_alone(following) or following.startswith(SPACE) else _letters(following)[:1]
+    return all(map(_is_wordlike, _without_number_points(word, *parts, ahead)))
+
+
+def _without_number_points(word: str, text: str, previous: str, ahead: str) -> tuple[str, str]:
+    """`text` and `previous` without the commas and points that stand between digits, as in "12,345.67"."""
+    before = word[: len(word) - len(previous)][-1:]
+    whole = before + previous + text + ahead
+    points = {found.start() - len(before) for found in _NUMBER_POINT.finditer(whole)}
+    kept = ["" if at in points else char for at, char in enumerate(previous + text)]
+    return "".join(kept[len(previous) :]), "".join(kept[: len(previous)])
 
 
 def _ends_a_character(token: str) -> bool:
@@ -76,8 +90,9 @@ def _is_wordlike(text: str) -> bool:
 
 
 def _is_ideographic(text: str) -> bool:
-    """Chinese and Japanese do without spaces: every piece stands alone."""
-    return any("぀" <= char <= "ヿ" or "㐀" <= char <= "鿿" or "豈" <= char <= "﫿" or char >= "\U00020000" for char in text)
+    """Chinese and Japanese do without spaces: every piece stands alone. Korean has them."""
+    ranges = (("\u3040", "\u30ff"), ("\u3400", "\u9fff"), ("\uf900", "\ufaff"), ("\U00020000", "\U0010ffff"))
+    return any(first <= char <= last for char in text for first, last in ranges)
 
 
 def _is_space(token: str) -> bool:
@@ -94,7 +109,7 @@ def word_spans(tokens: Sequence[str]) -> tuple[tuple[int, int], ...]:
     starts: list[int] = []
     space: int | None = None  # where the spaces before the next word begin
     previous = word = ""
-    for position, token in enumerate(tokens):
+    for position, (token, following) in enumerate(pairwise((*tokens, ""))):
         if _is_space(token):
             space = position if space is None else space
         elif space is not None and _stands_alone(token):
@@ -103,7 +118,7 @@ def word_spans(tokens: Sequence[str]) -> tuple[tuple[int, int], ...]:
             starts.append(position)
             space = None
             word = ""
-        elif space is not None or not starts or not _joins(token, previous, word):
+        elif space is not None or not starts or not _joins(token, previous, word, following):
             starts.append(position if space is None else space)
             space = None
             word = ""
