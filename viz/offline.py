@@ -18,7 +18,7 @@ from viz.components import TEMPLATE as PLOT
 from viz.delivery import PLOTLY_SCRIPT
 from viz.exports import ExportTooLargeError, num_weights
 from viz.figures.heatmap_template import heatmap_template
-from viz.page import HEADER, SCRIPTS, STATIC, STYLES
+from viz.page import HEADER, SCRIPTS, STATIC, STYLES, TOUR
 from viz.panels import translate as screen
 from viz.panels.choice import MapChoice, as_mapping, language_of
 from viz.panels.map_view import piece_weights
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 MAX_WEIGHTS = 12_000_000  # about 32 MB of base64
 EARLY = 3  # of SCRIPTS: page.js to link.js, which read what the page begins with
+_LIVE = ("tour.js", "tour.css")  # the tour shows what only the live page has
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
 )
@@ -51,8 +52,9 @@ def offline_page(run: Run, state: Mapping[str, object] | None = None, saved_on: 
     facts = {"date": (saved_on or date.today()).isoformat(), "model": run.request.model, "revision": run.revision}
     values = {"begin": begin, "result": {**result_value(run), "badge": "saved"}, "facts": facts, "template": heatmap_template()}
     data = f'{_json(values)[:-1]},"maps":{_inert(maps_value(run, max_tokens=10**9))}}}'
-    early, late = ("\n".join((STATIC / name).read_text(encoding="utf-8") for name in names) for names in (SCRIPTS[:EARLY], SCRIPTS[EARLY:]))
-    style = "\n".join((STATIC / name).read_text(encoding="utf-8") for name in STYLES)
+    scripts = [name for name in SCRIPTS if name not in _LIVE]
+    early, late = ("\n".join((STATIC / name).read_text(encoding="utf-8") for name in names) for names in (scripts[:EARLY], scripts[EARLY:]))
+    style = "\n".join((STATIC / name).read_text(encoding="utf-8") for name in STYLES if name not in _LIVE)
     return f"""<!doctype html>
 <html lang="{"zh-CN" if language == "zh" else language}">
 <head>
@@ -72,7 +74,7 @@ def offline_page(run: Run, state: Mapping[str, object] | None = None, saved_on: 
 </head>
 <body class="atlas-offline">
 <div class="gradio-container">
-<div id="masthead">{HEADER}</div>
+<div id="masthead">{HEADER.replace(TOUR, "")}</div>
 <main>
 <div id="sentence-area">
   <p class="field-name" data-saved></p>

@@ -118,7 +118,8 @@ FONTS = [
     "sans-serif",
 ]
 
-HEADER = """
+TOUR = '<button type="button" class="tour-again" data-tour data-t="tour.replay" data-t-title="tour.replay.help"></button>'
+HEADER = f"""
 <header class="masthead">
   <button type="button" class="skip" data-skip data-t="page.skip"></button>
   <div class="brand"><svg viewBox="0 0 22 22" aria-hidden="true">
@@ -127,7 +128,7 @@ HEADER = """
       <circle cx="19" cy="4" r="1.8"/><circle cx="19" cy="11" r="1.8"/><circle cx="19" cy="18" r="1.8"/></svg>
     <h1 data-t="page.title"></h1><span data-t="page.tagline"></span></div>
   <div class="switches">
-    <button type="button" class="tour-again" data-tour data-t="tour.replay" data-t-title="tour.replay.help"></button>
+    {TOUR}
     <div class="languages" role="group" data-t-label="header.language">
       <button type="button" data-lang="en" lang="en">EN</button><button type="button" data-lang="zh" lang="zh-CN">中文</button>
     </div>

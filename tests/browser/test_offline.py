@@ -169,6 +169,14 @@ def test_pictures_can_be_saved_from_it_but_nothing_of_a_server(open_file) -> Non
     assert download.value.suggested_filename.endswith(".svg")
 
 
+def test_the_tour_of_the_live_page_is_not_offered(open_file) -> None:
+    run = recorded_run(FakeTranslator())
+    page = open_file(run)  # with a store that remembers no tour
+    page.wait_for_timeout(900)  # the live page offers it after 600 ms
+    expect(page.locator(".languages")).to_be_visible()
+    assert page.locator("[data-tour], .tour").count() == 0 and page.evaluate("atlas.offerTour") is None
+
+
 def test_the_file_forbids_connections_and_names_no_other_host() -> None:
     text = offline_page(run_of(HOSTILE), {"lang": "en"})
     assert "default-src 'none'" in text and "connect-src" not in text  # falls back to none

@@ -178,7 +178,7 @@ atlas.header = (element) => {
     button.setAttribute("aria-pressed", String(button.dataset.lang === atlas.state.lang));
   });
   element.querySelector("[data-theme]").addEventListener("click", () => atlas.chooseTheme(!atlas.isDark()));
-  element.querySelector("[data-tour]").addEventListener("click", () => atlas.startTour());
+  element.querySelector("[data-tour]")?.addEventListener("click", () => atlas.startTour()); // a page that was saved has no tour
   element.querySelector("[data-skip]").addEventListener("click", () => document.querySelector("#sentence textarea")?.focus());
   atlas.onChange(["lang"], show);
   atlas.applyText(element);
