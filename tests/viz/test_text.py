@@ -41,6 +41,10 @@ def test_nothing_is_empty_and_chinese_is_chinese() -> None:
     assert not [key for key, value in ZH.items() if "变压器" in value or "變" in value]
 
 
+def test_the_ribbons_have_one_name_in_chinese() -> None:
+    assert any("带子" in value for value in ZH.values()) and not [key for key, value in ZH.items() if "丝带" in value]
+
+
 def test_every_error_of_the_model_has_words_in_both_languages() -> None:
     codes = {each.code for each in vars(model.errors).values() if isinstance(each, type) and issubclass(each, model.errors.AtlasError)}
     for code in codes - {"error"}:
