@@ -47,6 +47,7 @@ REASONS = {
     "device_missing": "it is not there; available: {available}",
     # what a value should be
     "whole_number": "a whole number from {low} to {high}",
+    "named_or_whole_number": "{named} or a whole number from {low} to {high}",
     "positive": "a positive whole number",
     "number": "a number",
     "flag": "true or false",

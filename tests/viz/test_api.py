@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import re
+
 import gradio as gr
 import pytest
 
 from model.errors import AtlasError, CheckpointCorruptError, InvalidSettingError
 from model.pool import ModelPool
+from model.reasons import REASONS
 from tests.viz.fakes import ARABIC, FakeTranslator, shelf
 from viz import page
 from viz.panels import api
 from viz.runs import RunCache
+from viz.text import LANGUAGES
 
 
 @pytest.mark.parametrize("head", ["²", "٣", "9" * 5000, "-1", "1.0", "", "median", None, 1.5, 99, [1], pytest.param(10**5000, id="huge")])
 def test_a_head_that_there_is_not(head) -> None:
     with pytest.raises(InvalidSettingError):
         api.attention(RunCache(FakeTranslator()), "I love you.", head=head)
+
+
+@pytest.mark.parametrize("head", ["99", 99, "median", None])
+def test_who_asks_for_a_head_that_there_is_not_is_told_all_that_is_possible(head) -> None:
+    with pytest.raises(InvalidSettingError) as error:
+        api.attention(RunCache(FakeTranslator()), "I love you.", head=head)
+    allowed = error.value.params["allowed"]
+    assert re.fullmatch("mean, max, rollout, norm or a whole number from 0 to [1-9]", allowed)
+    assert allowed.key in REASONS and LANGUAGES["zh"][f"reason.{allowed.key}"].count("{") == len(allowed.params) == 3
 
 
 @pytest.mark.parametrize("name", ["rows", "units", "specials"])

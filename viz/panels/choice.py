@@ -105,12 +105,12 @@ class MapChoice:
         kind = one_of("kind", kind, KINDS)
         num_layers, num_heads = maps_of(trace, kind).shape[:2]
         layer = num_layers - 1 if layer is None else whole_number("layer", layer, 0, num_layers - 1)
-        if isinstance(head, str) and head in AGGREGATES:
-            pass
-        elif isinstance(head, str):
-            raise InvalidSettingError("head", head, f"{', '.join(AGGREGATES)} or a whole number from 0 to {num_heads - 1}")
-        else:
-            head = whole_number("head", head, 0, num_heads - 1)
+        if not isinstance(head, str) or head not in AGGREGATES:
+            try:
+                head = whole_number("head", head, 0, num_heads - 1)
+            except InvalidSettingError:
+                possible = because("named_or_whole_number", named=", ".join(AGGREGATES), low=0, high=num_heads - 1)
+                raise InvalidSettingError("head", head, possible) from None
         look = one_of("rows", rows, ROWS), one_of("units", units, UNITS), one_of("specials", specials, SPECIALS)
         return cls(kind, layer, head, *look, one_of("colour", colour, COLOURS))
 

@@ -38,6 +38,7 @@ TEXT = {
     "reason.no_device": "it is no name of a device; available: {available}",
     "reason.device_missing": "it is not there; available: {available}",
     "reason.whole_number": "a whole number from {low} to {high}",
+    "reason.named_or_whole_number": "{named} or a whole number from {low} to {high}",
     "reason.positive": "a positive whole number",
     "reason.number": "a number",
     "reason.flag": "true or false",

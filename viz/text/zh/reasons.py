@@ -38,6 +38,7 @@ TEXT = {
     "reason.no_device": "没有这种设备名；可用的有：{available}",
     "reason.device_missing": "这里没有它；可用的有：{available}",
     "reason.whole_number": "{low} 到 {high} 之间的整数",
+    "reason.named_or_whole_number": "{named}，或 {low} 到 {high} 之间的整数",
     "reason.positive": "正整数",
     "reason.number": "数",
     "reason.flag": "true 或 false",
