@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -90,6 +91,22 @@ def test_what_waits_is_not_taken_for_what_is_shown(open_real: Open, held: thread
         expect(page.locator("[data-belongs]")).to_be_hidden()
         page.locator(part).first.scroll_into_view_if_needed()
         expect(page.locator(part).first).to_have_css("opacity", "1")
+
+
+def test_a_link_s_sentence_is_not_taken_for_the_example_that_the_page_opens_with(open_real: Open, held: threading.Event) -> None:
+    page = open_real()
+    owner = page.evaluate("atlas.result().request.text")
+    page.add_init_script(  # patience would hide for how long
+        """const later = window.setTimeout;
+        window.setTimeout = (run, wait, ...rest) => later(run, wait === 500 ? 20_000 : wait, ...rest);"""
+    )
+    page.goto(f"{page.url.split('?')[0]}?lang=en&beam=8&text={quote(NEW)}")
+    expect(page.locator("#sentence textarea")).to_have_value(NEW)
+    expect(page.locator("#result .place")).to_contain_text(f"belongs to “{owner}”", timeout=10_000)
+    expect(page.locator("#result .words")).to_have_css("opacity", "0.45")
+    held.set()
+    page.wait_for_function("(text) => atlas.result().request.text === text", arg=NEW)
+    assert not old(page)
 
 
 def test_what_was_refused_and_given_up_is_not_taken_for_what_is_shown(open_page: Open, site: str) -> None:

@@ -155,7 +155,47 @@ HOSTILE = (
     ("model=a%0Ab&kind=__proto__&head=constructor&layer=0", ["model", "kind", "head"], {"model": "embedded", "layer": 0}),
     ("text=" + "x" * 6000 + "&layer=0&head=1", ["sentence “" + "x" * 40 + "…”"], {"layer": 0, "head": 1}),
     ("kind=cross&kind=decoder_self&layer=0&layer=1&head=1", [], {"kind": "cross", "layer": 0, "head": 1}),
+    ("scale=q&sort=zz&role=%3Cb%3E&pin=99&layer=0", ["scale “q”", "sort “zz”", "role “<b>”", "pin “99”"], {"layer": 0}),
+    ("ref=board&fbclid=a1&utm_source=b&__sign=c&layer=0&head=1", [], {"layer": 0, "head": 1}),  # those who hand links on add such names
 )
+
+
+def test_what_is_nothing_of_ours_leaves_the_address(open_page: Open, site: str) -> None:
+    page = open_page()
+    visit(page, site, "lang=xx&scale=q&sort=zz&role=zz&pin=99&layer=0&head=1&ref=board&__sign=c")
+    note = page.locator("[data-left-out]")
+    for part in ("language “xx”", "scale “q”", "sort “zz”", "role “zz”", "pin “99”"):
+        expect(note).to_contain_text(part)
+    page.wait_for_function("!/scale|sort|role|pin|lang/.test(location.search)")
+    assert query(page) == {"layer": "0", "head": "1", "ref": "board", "__sign": "c"}
+    page.locator("[data-lang=zh]").click()
+    pick(page, "units", "整词")
+    page.wait_for_function("location.search.includes('units=words')")
+    assert query(page)["lang"] == "zh"
+
+
+def test_a_translation_of_ones_own_that_is_refused_is_not_in_the_address(open_page: Open) -> None:
+    page = open_page()
+    page.locator("#given-toggle button").click()
+    field = page.locator("#given textarea")
+    field.fill("Je vous aime")
+    field.press("Enter")
+    expect(page.locator("#result .badge")).to_have_text("given")
+    expect_query(page, given="Je vous aime")
+    field.fill("y " * 600)
+    field.press("Enter")
+    expect(page.locator("#notice [role=alert]")).to_be_visible()
+    page.wait_for_timeout(800)
+    assert query(page) == {"lang": "en", "given": "Je vous aime"}  # as the screen
+    page.locator("[data-back]").click()
+    expect(page.locator("#result .badge")).not_to_have_text("given")
+    expect_query(page)
+    field.press("Enter")
+    expect(page.locator("#notice [role=alert]")).to_be_visible()
+    page.wait_for_timeout(800)
+    page.evaluate("atlas.link()")  # writes the address
+    assert query(page) == {"lang": "en"}
+    expect(field).to_have_value("y " * 600)
 
 
 @pytest.mark.parametrize(("search", "said", "kept"), HOSTILE)

@@ -102,7 +102,10 @@ class FakeTranslator:
 
     def force(self, text: str, translation: str, target: str = "fra") -> Translation:
         self.calls += 1
-        return self._translation(text, target, self._source(text, target), pieces(translation), forced=True)
+        source, out = self._source(text, target), pieces(translation)
+        if len(out) >= MAX_LEN:
+            raise TextTooLongError(len(out) + 1, MAX_LEN)
+        return self._translation(text, target, source, out, forced=True)
 
     def trace(self, translation: Translation) -> AttentionTrace:
         s, t = len(translation.src_tokens), len(translation.tgt_out_tokens)

@@ -8,6 +8,7 @@
 (() => {
   const {state, onChange} = atlas;
   const MAX_TEXT = 5000; // characters; more than any model reads
+  const MAX_STRANGE = 10; // names that are not ours and are told
   const MAX_QUERY = 6000; // bytes of address that servers and proxies take without complaint
   const NAMES = ["tab", "text", "model", "target", "beam", "given", "kind", "layer", "head", "rows", "units", "specials", "colour", "row", "column",
     ...["order", "rising", "kinds", "roles", "basis"], // of the Heads tab (heads.js, which knows the measures and roles there are)
@@ -102,7 +103,12 @@
   };
   const linked = read(location.search);
   const lang = new URLSearchParams(location.search).get("lang"); // taken over by page.js
-  if (lang && lang.toLowerCase().split("-")[0] !== state.lang) refuse("lang", lang);
+  /* What is nothing of ours, and does not look as if a host or the place that the link was posted at had added it either. */
+  const ADDED = /^(ref|referrer|source|via|from|embed|logs|view|theme|token|code|state|[a-z]*clid)$/;
+  const isStrange = (name) => /^[a-z]{1,20}$/.test(name) && name !== "lang" && !NAMES.includes(name) && !ADDED.test(name);
+  const strange = [...new Map(new URLSearchParams(location.search))].filter(([name, value]) => value && isStrange(name));
+  if (lang && lang.toLowerCase().split("-")[0] !== state.lang) strange.push(["lang", lang]);
+  strange.slice(-MAX_STRANGE).forEach(([name, value]) => refuse(name, value));
 
   const asKept = () => {
     const {text: sentence, beam: beam_size, tab, row, column, order, rising, kinds, roles, basis, step, depth, without, guess, ...rest} = linked;
@@ -219,7 +225,7 @@
   };
   const values = () => {
     const sentence = box("sentence")?.value ?? "";
-    const given = state.forced ? box("given")?.value ?? "" : "";
+    const given = state.forced ? atlas.given?.() ?? "" : "";
     const found = {
       tab: state.tab === "translate" ? undefined : state.tab,
       text: sentence.trim() && sentence !== usual?.text ? sentence : undefined,
@@ -249,6 +255,7 @@
   /* `others`: names in the address that are not ours and stay (such as what a host adds for itself). */
   const build = (others) => {
     const fill = (params, names, found) => {
+      strange.forEach(([name, value]) => params.get(name) === value && params.delete(name));
       names.forEach((name) => params.delete(name));
       for (const name of names) if (found[name] !== undefined && found[name] !== null) params.set(name, found[name]);
       return params;
@@ -316,6 +323,7 @@
     });
     atlas.maps.onMaps(check);
     atlas.focus.onFocus(soon);
+    atlas.onSettled(soon);
     atlas.whenPresent("#tabs [role=tab]", () => setTimeout(watchTabs));
     atlas.whenPresent("#given textarea", () => {
       box("sentence")?.addEventListener("input", soon);

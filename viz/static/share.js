@@ -189,8 +189,9 @@
     const letters = [...String(value)];
     return letters.length > 40 ? `${letters.slice(0, 40).join("")}…` : letters.join("");
   };
+  const nameOf = (name) => (atlas.has(`link.name.${name}`) ? say(`link.name.${name}`) : name); // one that is not ours says itself
   const leftOutWords = () => {
-    const parts = atlas.leftOut.all().map(([name, value]) => say("link.part", {name: say(`link.name.${name}`), value: shorten(value)}));
+    const parts = atlas.leftOut.all().map(([name, value]) => say("link.part", {name: nameOf(name), value: shorten(value)}));
     if (!parts.length) return "";
     const words = [say("link.left_out", {parts: parts.join(say("link.and"))}), ...atlas.leftOut.reasons()];
     return words.filter(Boolean).join(state.lang === "zh" ? "" : " ");

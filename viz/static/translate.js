@@ -28,15 +28,17 @@
   const PATIENCE = 500; // ms
   let problem = null;
   let late = false;
+  let [asked, answered] = [false, false]; // this page asked for a translation; there was an answer to the last time it did
   let patience = 0;
   const differs = () => Boolean(result && box)
     && (box.value !== result.request.text || state.target !== result.request.target || state.model !== result.request.model);
   const isOld = () => (problem ? problem.about !== "maps" : late && atlas.isOwed("translate")) && differs();
+  const dim = () => {
+    [late, patience] = [true, 0];
+    mark();
+  };
   const waitFor = () => {
-    patience ||= setTimeout(() => {
-      [late, patience] = [true, 0];
-      mark();
-    }, PATIENCE);
+    patience ||= setTimeout(dim, PATIENCE);
   };
   const waitNoMore = () => {
     clearTimeout(patience);
@@ -68,6 +70,7 @@
   onChange(["target", "model", "tab", "lang"], mark);
   atlas.onSettled(() => {
     if (atlas.isOwed("translate")) return;
+    answered = asked;
     const dimmed = late;
     waitNoMore();
     if (dimmed) mark(); // else nothing has changed, and what is drawn stays
@@ -77,10 +80,13 @@
    * replaces whichever was waiting, and its answer comes last. */
   const run = (forced) => {
     translateSoon.cancel();
+    [asked, answered] = [true, false];
     state.forced = forced;
     waitFor();
     atlas.begin("translate");
   };
+  /* The visitor's own translation that is on the screen or being asked for: none where the answer was a message. */
+  atlas.given = () => (answered && result ? result.request.given ?? "" : written("given"));
   const runAgain = () => run(result?.badge === "given");
 
   /* ---- the sentence ---- */
@@ -245,7 +251,10 @@
       if (kept.given !== undefined) write(area, kept.given);
       if (kept.given) document.querySelector("#given-toggle button[aria-expanded=false]")?.click();
       translateSoon.cancel();
-      if (kept.runs !== false && !kept.waits) run(Boolean(kept.forced)); // a link that names neither text nor model; one whose model comes later
+      if (kept.runs === false || kept.waits) return; // a link that names neither text nor model; one whose model comes later
+      run(Boolean(kept.forced));
+      clearTimeout(patience);
+      dim(); // at once: what the page opened with was never this visitor's
     });
   });
   atlas.givenToggle = (element) => {
