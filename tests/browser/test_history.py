@@ -52,6 +52,7 @@ def test_a_reloaded_page_pins_no_head_that_nobody_chose(open_real: Open) -> None
     assert chosen[1] != "mean"
     page.evaluate("atlas.isUnanswered = () => true")  # as when the server is started anew: what is kept comes back
     page.reload()
+    page.wait_for_selector("#map .main-svg")
     page.wait_for_function("atlas.result()?.badge === 'live' && atlas.maps.current()")
     page.wait_for_timeout(600)
     assert page.evaluate("[atlas.state.layer, atlas.state.head, atlas.state.rows]") == chosen

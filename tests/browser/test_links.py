@@ -77,6 +77,7 @@ def test_every_choice_is_written_and_a_new_page_is_the_same(open_page: Open, sit
     other.wait_for_function("document.querySelector('#map .plot').layout.meta.kind === 'decoder_self'")
     assert other.evaluate(FIGURE) == picture
     other.reload()
+    other.wait_for_selector("#map .main-svg")
     wait_for_words(other, "CAT")
     other.wait_for_function("atlas.focus.pinned().row === 2")
     assert state(other) == before

@@ -61,6 +61,7 @@ def test_row_depth_and_what_is_taken_away_are_in_the_address(open_real: Open) ->
     found = query(page)
     assert (found["step"], found["depth"], found["without"]) == ("3", "formula", "positions")
     page.reload()
+    page.wait_for_selector("#map .main-svg", state="attached")
     wait_for_walk(page, row=3, without="positions", kind="cross", layer=0, head=2)
     expect(page.locator("[data-step=qkv] pre")).to_be_visible()
     expect(page.locator(".steps-words input").nth(3)).to_be_checked()

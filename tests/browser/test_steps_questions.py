@@ -15,7 +15,7 @@ from viz.text import LANGUAGES
 
 expect.set_options(timeout=60_000)  # a busy machine is no failure
 EN, ZH = LANGUAGES["en"], LANGUAGES["zh"]
-REPEATED = "&text=no+no+no+no&kind=cross&layer=1&head=2&step=4"
+REPEATED = "&text=no+no+no+no&kind=cross&layer=1&head=2&step=2"
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +45,8 @@ def seen(page: Page, word: str) -> list[str]:
 def test_a_word_that_stands_more_than_once_is_told_by_its_position(open_real: Open, embedded: Translator) -> None:
     page = open_real("steps", search=REPEATED + "&depth=numbers&guess=1")
     page.wait_for_function("atlas.steps.current()?.request.text === 'no no no no'")
-    wait_for_walk(page, row=4, layer=1, head=2)
-    walk = embedded.walk(embedded.translate("no no no no", "fra"), "cross", 1, 2, 4)
+    wait_for_walk(page, row=2, layer=1, head=2)
+    walk = embedded.walk(embedded.translate("no no no no", "fra"), "cross", 1, 2, 2)
     products = walk.attention.products
     pieces = [piece.removeprefix("▁") for piece in embedded.translate("no no no no", "fra").src_tokens]
     places = [at for at, piece in enumerate(pieces) if piece == "no"]

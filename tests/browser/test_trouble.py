@@ -112,6 +112,7 @@ def test_a_dead_server_is_said_and_what_was_written_survives_its_return(open_pag
     page.wait_for_function("document.querySelector('#map .plot').layout?.meta.kind === 'encoder_self'")
     expect(alert).to_be_hidden()
     page.reload()  # what the address holds is there again
+    page.wait_for_selector("#map .main-svg")
     wait_for_words(page, "iSANYBODYTHERE?")
     expect(page.locator("#sentence textarea")).to_have_value("Is anybody there?")
     expect(page.locator("#map-head h2")).to_have_text("编码器自注意力 · 第 1 层 · 头 1")

@@ -2,12 +2,14 @@
 (() => {
   const {make} = atlas;
 
-  /* All tables of a walk show the same keys, so they are moved sideways together. */
+  /* All tables of a walk show the same keys, so they are moved sideways together; at the end of one, which may be wider, all are. */
   const together = (frame) => frame.addEventListener("scroll", () => {
     for (const other of frame.closest(".walk")?.querySelectorAll(".key-frame") ?? []) {
-      if (other !== frame && other.scrollLeft !== frame.scrollLeft) other.scrollLeft = frame.scrollLeft;
+      if (other !== frame && Math.abs(other.scrollLeft - asFar(frame, other)) > 1) other.scrollLeft = asFar(frame, other);
     }
   }, {passive: true});
+  const end = (frame) => frame.scrollWidth - frame.clientWidth;
+  const asFar = (frame, other) => (frame.scrollLeft > end(frame) - 2 ? end(other) : Math.min(frame.scrollLeft, end(other)));
 
   /* A frame that is moved sideways (or down) says by its class where there is more: a fade at that edge (steps.css). */
   const edges = (frame) => {
@@ -34,7 +36,7 @@
       const [name, head] = [frame.querySelector("thead td"), frame.querySelectorAll("thead th")[column]];
       const room = frame.clientWidth - name.offsetWidth;
       const best = head ? head.offsetLeft - name.offsetWidth - (room - head.offsetWidth) / 2 : 0;
-      frame.scrollLeft = other ? other.scrollLeft : best;
+      frame.scrollLeft = other ? asFar(other, frame) : best;
     });
     seen.observe(frame);
   };
