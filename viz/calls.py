@@ -12,8 +12,10 @@ from urllib.parse import parse_qs, urlsplit
 MAX_BODY = 2**20  # bytes; a page's own are 5 KB, of the longest sentences 300 KB
 MAX_NODES = 100_000  # values in one body: as Python objects these take 30 times their bytes
 MAX_DEPTH = 32
+MAX_NESTING = 200  # of brackets in a body that is read at all
 
 _SESSION = re.compile("[A-Za-z0-9_-]{1,64}")
+_BRACKET = re.compile(rb'"(?:[^"\\]|\\.?)*(?:"|\Z)|[][{}]', re.DOTALL)  # or a string, whose brackets are none; without its end, the rest
 _HALVES = re.compile("[\ud800-\udfff]")  # of surrogate pairs: no UTF-8 can hold them, so no answer could
 
 
@@ -60,6 +62,8 @@ def read_json(body: bytes) -> Any:
     """What the body says, halves of surrogate pairs replaced by U+FFFD. Raises Refusal for what is no JSON, too large or too deep, and for
     files: no event takes any, and Gradio would fetch what they name."""
     try:
+        if _is_deep(body):
+            raise RecursionError
         found = json.loads(body, parse_int=_number, parse_constant=_no_constant)
         value = json.loads(_HALVES.sub("\ufffd", json.dumps(found, ensure_ascii=False, allow_nan=False)))
     except (ValueError, RecursionError):  # also of a number too large to be one
@@ -92,6 +96,20 @@ def check_origin(headers: list[tuple[bytes, bytes]]) -> None:
     hosts = [named.get(name, b"").split(b",")[0].strip().decode("latin-1") for name in (b"host", b"x-forwarded-host")]
     if _hostname(origin) not in [_hostname(f"//{host}") for host in hosts if host]:
         raise Refusal(403, "Pages of other sites may not ask here; programs may.")
+
+
+def _is_deep(body: bytes) -> bool:
+    """Whether lists and objects stand deeper inside each other than a parser should go: Python's own stops at some depth, but what else the
+    process does at that moment, such as clearing up, has no room left."""
+    if body.count(b"[") + body.count(b"{") <= MAX_NESTING:
+        return False
+    depth = 0
+    for found in _BRACKET.finditer(body):
+        mark = found[0][:1]
+        depth += (mark in b"[{") - (mark in b"]}")
+        if depth > MAX_NESTING:
+            return True
+    return False
 
 
 def _hostname(address: str) -> str | None:

@@ -50,7 +50,10 @@ class Site:
                 given["content-length"] = str(len(body))
             for name, value in given.items():
                 connection.putheader(name, value)
-            connection.endheaders(body)
+            try:
+                connection.endheaders(body)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # a body that is refused by its length is answered before all of it is sent
             answer = connection.getresponse()
             return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
         finally:

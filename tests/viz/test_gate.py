@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from model.errors import TooManyLoadsError
 from model.pool import ModelPool
 from tests.viz.clock import Clock
 from tests.viz.fakes import ARABIC, GERMAN, FakeTranslator, recorded_run, shelf
-from viz import limits, page, sessions
+from viz import calls, limits, page, sessions
 from viz.limits import Limits
 from viz.panels import models
 from viz.runs import RunCache
@@ -174,6 +175,15 @@ def test_one_address_cannot_hold_up_the_others(demo, http: httpx.Client, transla
     assert asked[0].startswith("0 and") and asked[1] == "One visitor"
     programs = [i for i, text in enumerate(asked) if "and the cat" in text]
     assert programs == [0, *range(62, 68)]  # a program without a page is one caller and is being served; each pupil is another
+
+
+def test_a_body_is_not_read_into_its_depth(monkeypatch: pytest.MonkeyPatch) -> None:
+    for body in (b"[" * 500 + b"]" * 500, b'{"a": ' * 500 + b"1" + b"}" * 500, b'["\\\\", ' + b"[" * 500, b'["a' + b'", [' * 500):
+        with monkeypatch.context() as patch, pytest.raises(calls.Refusal, match="not valid JSON"):
+            patch.setattr(calls.json, "loads", lambda *args, **kwargs: pytest.fail("it was parsed"))
+            calls.read_json(body)
+    for value in ("[" * 5000, '\\"' + "{[" * 5000, [[]] * 5000, {"a": [{}] * 5000}):
+        assert calls.read_json(json.dumps(value).encode()) == value
 
 
 @pytest.mark.parametrize(
