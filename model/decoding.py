@@ -18,7 +18,7 @@ from torch import Tensor
 from model.cache import DecoderCache
 from model.decoding_record import DecodingRecord
 from model.errors import CheckpointCorruptError, InvalidSettingError
-from model.hooks import attention_hook, unwatched, watched
+from model.hooks import by_weights, unwatched, watched
 from model.reasons import because
 from model.repetition import allowed_repeats, banned_next
 from model.stepping import DecoderWeights, Stepper
@@ -251,7 +251,7 @@ class NextTokenScorer:
             source = self._tensor(src_ids)[None]
             if record is None:
                 # By way of the weights, as where they are recorded: the fused kernel's last digits are others.
-                with attention_hook(lambda site, weights: None):
+                with by_weights():
                     self._memory = model.encode(source)  # [1, S, D]
                 self._stepper = Stepper(model, self._weights, self._memory)
             else:

@@ -10,7 +10,7 @@ Don't yield from a generator inside the block: the caller would run under the ho
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Literal
@@ -69,6 +69,11 @@ def unwatched() -> Iterator[None]:
     finally:
         _hooks.reset(tokens[0])
         _value_hooks.reset(tokens[1])
+
+
+def by_weights() -> AbstractContextManager[object]:
+    """Attention inside the block computes by way of its weights, as if somebody looked on, and not by the fused kernel."""
+    return attention_hook(lambda site, attn_weights: None)
 
 
 def watched() -> bool:

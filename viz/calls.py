@@ -45,13 +45,12 @@ def checked_body(path: str, body: bytes, blocks: Any) -> dict[str, Any]:
         data = _data(value.get("data"), _endpoint(name, blocks))
         session = value.get("session_hash")
         return {"data": data} | ({} if session is None else {"session_hash": _session(session)})
-    if name == "cancel":
-        _note_cancelled(value, blocks._queue)
     return value
 
 
-def _note_cancelled(value: Mapping[str, Any], queue: Any) -> None:
-    """Gradio takes an event that waits out of its queue, but does not note of one that runs that nobody waits for it (viz/waiting.py)."""
+def note_cancelled(value: Mapping[str, Any], queue: Any) -> None:
+    """Of a POST to cancel. queue: Gradio's, out of which it takes an event that waits; of one that runs it does not note that nobody waits
+    for it (viz/waiting.py)."""
     number = value.get("event_id")
     event = queue.event_ids_to_events.get(number) if isinstance(number, str) else None
     if event is not None and event.session_hash == value.get("session_hash"):

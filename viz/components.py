@@ -23,6 +23,11 @@ TEMPLATE = """
 _SCRIPT = "atlas.plotView({element, props, trigger, watch, events: ['cell_click', 'cell_hover']})"
 
 
+def root(of: str) -> str:
+    """A square root in a formula of the page, `of` in HTML; the bar over it is drawn by static/atlas.css."""
+    return f'<span class="root"><span class="sign">√</span><span class="under">{of}</span></span>'
+
+
 def view_value(figures: Mapping[str, go.Figure], alternatives: Mapping[str, str], about: Mapping[str, Any] | None = None) -> str:
     """What a PlotlyView shows, as the string that travels to the browser.
 

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from viz import limits
-from viz.calls import MAX_BODY, Refusal, check_origin, check_reader, checked_body
+from viz.calls import MAX_BODY, Refusal, check_origin, check_reader, checked_body, note_cancelled
 from viz.sessions import forget_visitors
 
 BODY_SECONDS = 30.0
@@ -94,7 +94,10 @@ class Door:
             body = await asyncio.wait_for(_whole_body(scope, receive), BODY_SECONDS)
         except asyncio.TimeoutError:
             raise Refusal(408, f"The request took longer than {BODY_SECONDS:.0f} seconds to arrive.") from None
-        checked = json.dumps(checked_body(path, body, self.blocks()), ensure_ascii=False).encode("utf-8")
+        value = checked_body(path, body, self.blocks())
+        if path.endswith("/cancel"):
+            note_cancelled(value, self.blocks()._queue)
+        checked = json.dumps(value, ensure_ascii=False).encode("utf-8")
         others = [pair for pair in scope["headers"] if pair[0] not in (b"content-length", b"content-type", b"transfer-encoding")]
         headers = [*others, (b"content-type", b"application/json"), (b"content-length", str(len(checked)).encode())]
         return {**scope, "headers": headers}, _once(checked, receive)

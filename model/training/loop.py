@@ -21,7 +21,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from model.config import TransformerConfig
-from model.hooks import attention_hook
+from model.hooks import by_weights
 from model.masks import padding_mask
 from model.training.batches import Batch, DataError, EpochBuilder, bucket, collate, encode_pairs
 from model.training.corpus import Pair
@@ -59,7 +59,7 @@ def batch_loss(model: Transformer, batch: Batch, smoothing: float, dtype: torch.
 def _attention_kernel(device: torch.device) -> AbstractContextManager:
     # For sentences of a dozen tokens in bf16, the backward pass of a CPU's fused kernel takes six times as long as the plain products,
     # which a hook that only looks on selects.
-    return attention_hook(lambda site, attn_weights: None) if device.type == "cpu" else nullcontext()
+    return by_weights() if device.type == "cpu" else nullcontext()
 
 
 class Trainer:

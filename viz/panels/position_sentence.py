@@ -15,7 +15,7 @@ import numpy as np
 from model.analysis.position_scores import by_offset, clearest_head, overlap, position_scores
 from model.analysis.position_sentence import input_lengths, likeness
 from model.analysis.word_order import Orders, read_orders, token_order
-from viz.components import PlotlyView, view_value
+from viz.components import PlotlyView, root, view_value
 from viz.figures import position_sentence as figures
 from viz.figures.labels import token_labels
 from viz.figures.position_offsets import OffsetTexts, position_offsets
@@ -270,9 +270,9 @@ _CAPTION = '<p class="caption" data-caption></p>'
 _CAVEAT = '<p class="caveat" data-t="caveat"></p>'
 
 
-_ROOT = '<span class="root"><span class="sign">√</span><span class="under"><i>d</i><sub>{}</sub></span></span>'  # drawn by static/atlas.css
-_LENGTHS_FORMULA = f'<p class="formula"><i>x</i> = {_ROOT.format("model")} · <i>E</i>[token] + PE(<i>pos</i>)</p>'
-_HEAD_FORMULA = f"""<p class="formula">PE <i>W</i><sub>Q</sub> <i>W</i><sub>K</sub><sup>⊤</sup> PE<sup>⊤</sup> / {_ROOT.format("k")}</p>"""
+_LENGTHS_FORMULA = f'<p class="formula"><i>x</i> = {root("<i>d</i><sub>model</sub>")} · <i>E</i>[token] + PE(<i>pos</i>)</p>'
+_SCORES = "PE <i>W</i><sub>Q</sub> <i>W</i><sub>K</sub><sup>⊤</sup> PE<sup>⊤</sup>"
+_HEAD_FORMULA = f'<p class="formula">{_SCORES} / {root("<i>d</i><sub>k</sub>")}</p>'
 
 
 def build(runs: RunCache, bridge: gr.HTML, result: gr.HTML) -> None:

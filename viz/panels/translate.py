@@ -12,7 +12,7 @@ import gradio as gr
 
 from model.catalogue import EMBEDDED
 from model.errors import AtlasError
-from viz.components import MapView
+from viz.components import MapView, root
 from viz.figures.heatmap_template import heatmap_template
 from viz.page import report_end, static_block
 from viz.panels import models
@@ -177,15 +177,14 @@ MAP_OPTIONS = """
     <div class="segments" role="radiogroup" data-t-label="colour.label" data-colours></div></div>
 </div>
 """
-MAP_FOOT = """
+MAP_FOOT = f"""
 <div class="map-foot">
   <p class="caption" data-part="caption"></p>
   <p class="caveat" data-t="caveat"></p>
   <details><summary data-t="more.open"></summary>
     <p data-part="paragraph"></p>
     <p class="formula" data-plain>
-      Attention(<i>Q</i>, <i>K</i>, <i>V</i>) = softmax(<i>QK</i><sup>⊤</sup> / <span
-      class="root"><span class="sign">√</span><span class="under"><i>d<sub>k</sub></i></span></span><span
+      Attention(<i>Q</i>, <i>K</i>, <i>V</i>) = softmax(<i>QK</i><sup>⊤</sup> / {root("<i>d<sub>k</sub></i>")}<span
       data-mask hidden> + <i>M</i></span>) <i>V</i><span data-mask hidden>,&emsp;<i>M<sub>ij</sub></i> = 0 (<i>j</i> ≤ <i>i</i>), −∞
       (<i>j</i> &gt; <i>i</i>)</span></p>
     <p class="formula" data-for="rollout" hidden><i>A</i> = ½ · <span data-t="more.mean"></span> + ½ <i>I</i>,&emsp;<i>A<sub>ℓ</sub></i> ⋯
