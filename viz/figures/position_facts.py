@@ -16,6 +16,7 @@ from viz.figures.colors import LIGHT, MASK_COLOR, NEGATIVE_COLOR, POSITIVE_COLOR
 from viz.figures.positional import pair_index
 
 DECADES = (10, 100, 1000, 10_000, 100_000)
+SIDE_MARGINS = (62, 14)  # px, left and right of the wavelengths
 DASHES = {"width": 1, "dash": "4px,3px", "color": MASK_COLOR}  # this grey shows on both pages
 
 
@@ -42,6 +43,7 @@ def wavelength_figure(
         raise ValueError("Wavelengths must be one positive number per pair.")
     d_model = 2 * len(long)
     of = [pair_index(d, d_model, layout) for d in range(d_model)]
+    each = long[[pair for pair, _ in of]]
     traces = []
     for is_sine, name, color in ((True, texts.sine, WAVE_COLORS[0]), (False, texts.cosine, WAVE_COLORS[1])):
         dims = [d for d in range(d_model) if of[d][1] is is_sine]
@@ -61,12 +63,15 @@ def wavelength_figure(
     for value, text in marks:  # at the right, where the waves are far longer than any text; two that are close, one above and one below
         under = any(value < other < 2 * value for other, _ in marks)
         at = {"y": float(np.log10(value)), "yref": "y", "yanchor": "top" if under else "bottom"}
-        notes.append(frame.note(text, x=1, xanchor="right", **at))
+        # On the narrowest page, too, a note has room beside the last point below its line.
+        passed = (np.flatnonzero(each <= value).max(initial=-1) + 1) / d_model
+        fitting = frame.folded(text, (1 - passed) * (frame.MIN_SIDE - sum(SIDE_MARGINS)))
+        notes.append(frame.note(fitting, x=1, xanchor="right", align="right", **at))
     shapes = [{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": value, "y1": value, "line": DASHES} for value, _ in marks]
     decades = {"type": "log", "tickvals": DECADES, "ticktext": [f"{n:,}" for n in DECADES]}
     height = 360
     figure_layout = frame.base_layout(height, uirevision) | {
-        "margin": {"l": 62, "r": 14, "t": 34, "b": 46},
+        "margin": {"l": SIDE_MARGINS[0], "r": SIDE_MARGINS[1], "t": 34, "b": 46},
         "xaxis": _axis(texts.dimension, [-1.5, d_model + 0.5]),
         "yaxis": _axis(texts.wavelength, [float(low), float(high)], showgrid=True, **decades),
         "annotations": notes,

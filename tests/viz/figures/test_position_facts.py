@@ -76,6 +76,16 @@ def test_every_dimension_stands_at_its_wavelength(layout: str) -> None:
     ]
 
 
+@pytest.mark.parametrize(("layout", "lines"), [("interleaved", [2, 1]), ("halves", [2, 2])])
+def test_a_mark_that_would_meet_the_waves_on_a_narrow_page_is_folded(layout: str, lines: list[int]) -> None:
+    long = 2 * np.pi * 10_000.0 ** (np.arange(128) / 128)
+    marks = [(512, "longest text of this model: 512 positions"), (7, "this sentence here: 7 tokens")]
+    sent = as_sent(wavelength_figure(long, layout=layout, marks=marks, texts=WAVES))
+    notes = sent["layout"]["annotations"][1:]
+    assert [note["text"].count("<br>") + 1 for note in notes] == lines
+    assert all(note["xanchor"] == note["align"] == "right" for note in notes)
+
+
 def test_two_close_marks_do_not_cover_each_other() -> None:
     sent = as_sent(wavelength_figure(np.array([9.0]), layout="halves", marks=[(500, "a"), (400, "b")], texts=WAVES))
     assert [note["yanchor"] for note in sent["layout"]["annotations"][1:]] == ["bottom", "top"]

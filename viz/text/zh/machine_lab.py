@@ -61,7 +61,7 @@ TEXT: dict[str, str] = {
     "lab.norms.lead": "论文在相加之后归一化（post-norm，3.1 节），后来的模型多半先归一化子层读入的内容（pre-norm）。"
     "训练刚开始时，post-norm 在解码器里的梯度越靠近输出越大：第一步太大会弄坏最后几层，所以学习率要先预热（Xiong 等 2020）。",
     "lab.norms.depth": "层数",
-    "lab.norms.depth.own": "与这里相同：{encoder} + {decoder}",
+    "lab.norms.depth.own": "同模型：{encoder} + {decoder}",
     "lab.norms.post": "post-norm（在后）",
     "lab.norms.pre": "pre-norm（在前）",
     "lab.norms.encoder": "编码器：每层前馈网络第二个矩阵的梯度范数",
