@@ -38,6 +38,10 @@ class Batch:
         """Target tokens that are predicted (padding not counted, given pad id 0)."""
         return int((self.tgt_ids[:, 1:] != 0).sum())
 
+    def twice(self) -> Batch:
+        """All pairs, and all of them again: [2 B, ...]."""
+        return Batch(self.src_ids.repeat(2, 1), self.tgt_ids.repeat(2, 1))
+
 
 @dataclass(frozen=True)
 class Sampling:

@@ -43,8 +43,9 @@ class TrainingDivergedError(RuntimeError):
     """Loss, gradients or weights are no finite numbers any more; the last good state was kept."""
 
 
-def batch_loss(model: Transformer, batch: Batch, smoothing: float, dtype: torch.dtype) -> Tensor:
-    """Sum over the batch's target tokens of the smoothed cross-entropy. Only real tokens are projected to the vocabulary."""
+def batch_loss(model: Transformer, batch: Batch, smoothing: float, dtype: torch.dtype, consistency: float = 0.0) -> Tensor:
+    """Sum over the batch's target tokens of the smoothed cross-entropy. Only real tokens are projected to the vocabulary.
+    `consistency` is that of `projected_loss`, for a batch that holds each pair twice."""
     src_mask = padding_mask(batch.src_ids, model.config.pad_id)
     tgt_in, labels = batch.tgt_ids[:, :-1], batch.tgt_ids[:, 1:]
     with _attention_kernel(batch.src_ids.device), torch.autocast(batch.src_ids.device.type, dtype=dtype, enabled=dtype != torch.float32):
@@ -53,7 +54,7 @@ def batch_loss(model: Transformer, batch: Batch, smoothing: float, dtype: torch.
     weight = model.tgt_embedding.tokens.weight if model.output_weight is None else model.output_weight
     if model.output_bias is not None:
         raise ValueError("training projects without an output bias: use output_bias=False")
-    return projected_loss(states[real], weight, labels[real], smoothing, dtype)
+    return projected_loss(states[real], weight, labels[real], smoothing, dtype, consistency)
 
 
 def _attention_kernel(device: torch.device) -> AbstractContextManager:
@@ -188,7 +189,9 @@ class Trainer:
                 group["lr"] = learning_rate(
                     self.step, group["peak_rate"], settings.warmup_steps, settings.last_step, settings.cooldown_steps, settings.decay
                 )
-        loss = batch_loss(self.model, batch, settings.smoothing, self.dtype)
+        if settings.consistency:
+            batch = batch.twice()
+        loss = batch_loss(self.model, batch, settings.smoothing, self.dtype, settings.consistency)
         loss.backward()
         totals = torch.tensor([loss.item(), batch.num_tokens, self._stop_asked], dtype=torch.float64)
         parameters = list(self.model.parameters())

@@ -29,6 +29,7 @@ class TrainingSettings:
     cooldown_steps: int = 2200
     decay: str = "root"
     smoothing: float = 0.1
+    consistency: float = 0.0  # weight of the distance between two passes under dropout (R-Drop); each pair then counts twice in a batch
     clip_norm: float = 1.0
     snapshot_every: int = 250
     keep_snapshots: int = 10
@@ -42,7 +43,7 @@ class TrainingSettings:
         for name in ("batch_tokens", "warmup_steps", "snapshot_every", "keep_snapshots"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be 1 or more, not {getattr(self, name)}")
-        for name in ("cooldown_steps", "peak_rate", "muon_rate"):
+        for name in ("cooldown_steps", "peak_rate", "muon_rate", "consistency"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} must be 0 or more, not {getattr(self, name)}")
         if not 0 <= self.smoothing < 1:

@@ -218,6 +218,34 @@ def test_an_update_is_adam_on_the_mean_loss_with_the_norm_clipped(vocabulary: sp
                 torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
 
 
+def test_consistency_measures_two_passes_of_each_pair(vocabulary: spm.SentencePieceProcessor, tmp_path: Path) -> None:
+    """Each pair stands twice in the batch, with a dropout of its own, and what is drawn together are its same tokens. Without dropout the
+    two are one, and an update is that of the batch alone."""
+    config = samples.tiny_config(vocabulary.get_piece_size(), dropout=0.3)
+    trainer = samples.make_trainer(vocabulary, tmp_path, config=config)
+    batch = loop.collate(trainer.epochs.build(0, 0)[0])
+    assert len({len(row[row != 0]) for row in batch.tgt_ids}) > 1  # padding is in the batch
+    model = trainer.model.train()
+    torch.manual_seed(3)
+    loss = loop.batch_loss(model, batch.twice(), 0.0, torch.float32, consistency=2.0)
+    torch.manual_seed(3)
+    log_probs = model(batch.src_ids.repeat(2, 1), batch.tgt_ids[:, :-1].repeat(2, 1)).log_softmax(-1)
+    labels = batch.tgt_ids[:, 1:]
+    first, second = (half[labels != 0] for half in log_probs.split(len(labels)))
+    apart = ((first.exp() - second.exp()) * (first - second)).sum() / 2
+    plain = -sum(half.gather(1, labels[labels != 0, None]).sum() for half in (first, second))
+    assert apart > 1
+    assert loss.item() == pytest.approx((plain + 2 * apart).item(), rel=1e-4)
+
+    still = samples.tiny_config(vocabulary.get_piece_size(), dropout=0.0)
+    alone, twice = (samples.make_trainer(vocabulary, tmp_path, config=still, consistency=weight) for weight in (0.0, 5.0))
+    for expected, got in zip(alone.update(batch), twice.update(batch), strict=True):
+        assert got == pytest.approx(2 * expected, rel=1e-5)
+    for (name, p), q in zip(alone.model.named_parameters(), twice.model.parameters(), strict=True):
+        if not name.endswith("k_proj.bias"):  # see above
+            torch.testing.assert_close(p, q, rtol=1e-3, atol=1e-5)
+
+
 def test_muon_moves_the_matrices_of_the_layers_and_adam_the_rest(vocabulary: spm.SentencePieceProcessor, tmp_path: Path) -> None:
     """With a rate of zero for one of the two, only the weights of the other move; a step of Muon has singular values of one kind."""
     for still, moving in (("peak_rate", "muon_rate"), ("muon_rate", "peak_rate")):

@@ -43,6 +43,31 @@ def test_equals_cross_entropy_through_a_projection(num_tokens: int, smoothing: f
         torch.testing.assert_close(ours.double(), theirs, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("num_tokens", [1, 128, 129, 300])
+def test_distance_of_two_passes_is_added(num_tokens: int) -> None:
+    states, weight, labels = inputs(2 * num_tokens)
+    labels = labels[:num_tokens].repeat(2)
+    loss = projected_loss(states, weight, labels, 0.1, consistency=3.0)
+    gradients = torch.autograd.grad(loss, (states, weight))
+
+    states64, weight64 = (tensor.detach().double().requires_grad_() for tensor in (states, weight))
+    first, second = (F.log_softmax(half @ weight64.T, dim=1) for half in states64.split(num_tokens))
+    apart = sum(F.kl_div(a, b, reduction="sum", log_target=True) for a, b in ((first, second), (second, first))) / 2
+    expected = F.cross_entropy(states64 @ weight64.T, labels, label_smoothing=0.1, reduction="sum") + 3 * apart
+    assert apart > 1  # else the test says nothing
+    for ours, theirs in zip((loss, *gradients), (expected, *torch.autograd.grad(expected, (states64, weight64))), strict=True):
+        torch.testing.assert_close(ours.double(), theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_two_equal_passes_are_not_apart() -> None:
+    states, weight, labels = inputs(40)
+    twice = states.repeat(2, 1), weight, labels.repeat(2)
+    loss, plain = projected_loss(*twice, 0.1, consistency=5.0), projected_loss(*twice, 0.1)
+    torch.testing.assert_close(loss, plain)
+    for ours, theirs in zip(torch.autograd.grad(loss, (states, weight)), torch.autograd.grad(plain, (states, weight)), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
 def test_no_tokens_cost_nothing() -> None:
     states, weight, labels = inputs(0)
     loss = projected_loss(states, weight, labels)

@@ -165,6 +165,7 @@ def test_a_loss_without_gradients_costs_one_product_a_block() -> None:
         {"peak_rate": -1e-3},
         {"peak_rate": math.nan},
         {"muon_rate": math.inf},
+        {"consistency": -1.0},
         {"smoothing": 1.0},
         {"clip_norm": 0.0},
         {"precision": "fp16"},
