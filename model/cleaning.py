@@ -20,6 +20,11 @@ _PLAIN = dict.fromkeys("‘’‚‛ʼ′＇`´", "'") | dict.fromkeys("“”�
 _PLAIN |= dict(zip("！（），．：；？％＄", "!(),.:;?%$", strict=True))
 _TO_PLAIN = str.maketrans(_PLAIN)
 
+_SENTENCE = re.compile("[^.!?]+")
+_LETTERS = re.compile(r"[^\W\d_]+")
+_VOWEL = re.compile("[AEIOUY]")
+_PRONOUN = re.compile(r"\bi\b")
+
 
 def clean_text(text: str) -> str:
     """The text as the model reads it; "" if nothing visible is left. Cleaning twice changes nothing more.
@@ -49,12 +54,32 @@ def checked_text(text: object, name: str = "text") -> str:
     raise UnusableTextError
 
 
-def plain_punctuation(text: object) -> object:
-    """An English text with the punctuation that the embedded model's training saw; anything but a str as it is.
+def plain_source(text: str) -> str:
+    """A cleaned English text as the embedded model's training would write it: `plain_case` of `plain_punctuation`. For sources only:
+    a French or Chinese translation has quotation marks of its own."""
+    return plain_case(plain_punctuation(text))
 
-    For sources only: a French or Chinese translation has quotation marks of its own.
+
+def plain_punctuation(text: str) -> str:
+    """The text with the punctuation that the embedded model's training saw."""
+    return text.translate(_TO_PLAIN)
+
+
+def plain_case(text: str) -> str:
+    """The text with its sentences in capitals written as usual ("I LOST MY KEYS." as "I lost my keys.").
+
+    The embedded model's training saw few capitals, and cuts them into single letters. Sentences with a small letter stay, so do one or two
+    letters alone ("OK", "U.S.") and a word alone without a vowel ("BBC").
     """
-    return text.translate(_TO_PLAIN) if isinstance(text, str) else text
+    return _SENTENCE.sub(lambda match: _usual_case(match[0]), text)
+
+
+def _usual_case(sentence: str) -> str:
+    words = [word for word in _LETTERS.findall(sentence) if word.upper() != word.lower()]
+    few = len(words) < 2 and not any(len(word) > 2 and _VOWEL.search(word) for word in words)
+    if few or max(map(len, words)) < 2 or any(map(str.islower, sentence)):
+        return sentence
+    return _LETTERS.sub(lambda match: match[0][0].upper() + match[0][1:], _PRONOUN.sub("I", sentence.lower()), count=1)
 
 
 def _is_visible(character: str) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
 from sentencepiece import SentencePieceProcessor
 
-from model.cleaning import checked_text, clean_text, plain_punctuation
+from model.cleaning import checked_text, clean_text, plain_source
 from model.errors import CheckpointCorruptError, CheckpointMissingError, TextTooLongError, UnknownTargetError
 from model.reasons import because
 from model.token_display import TokenDisplay, TokenGroup
@@ -53,13 +53,13 @@ class Tokenizer:
         return (self.pad_id, self.bos_id, *self._prefix_ids.values())
 
     def encode_source(self, text: str, target: str, limit: int | None = None) -> list[int]:
-        """[prefix of the target language] + pieces of the cleaned text with plain punctuation (`model.cleaning`) + [end].
+        """[prefix of the target language] + pieces of the cleaned text, made plain (`cleaning.plain_source`), + [end].
 
         Raises UnknownTargetError, the errors of `checked_text`, and TextTooLongError beyond `limit` tokens.
         """
         if not isinstance(target, str) or target not in self._prefix_ids:
             raise UnknownTargetError(target, self.targets)
-        return self._encode(plain_punctuation(text), "text", [self._prefix_ids[target]], limit)
+        return self._encode(text, "text", [self._prefix_ids[target]], limit, plain_source)
 
     def encode_target(self, text: str, limit: int | None = None) -> list[int]:
         """Pieces of the cleaned text + [end]. Raises the errors of `checked_text`, and TextTooLongError beyond `limit` tokens."""
@@ -88,11 +88,11 @@ class Tokenizer:
         """
         return self._display.groups(ids)
 
-    def _encode(self, text: str, name: str, prefix: list[int], limit: int | None) -> list[int]:
+    def _encode(self, text: str, name: str, prefix: list[int], limit: int | None, plain: Callable[[str], str] = str) -> list[int]:
         if isinstance(text, str) and len(text) > MAX_CHARACTERS and limit is not None:
             beginning = len(self._sp.encode(clean_text(text[:MAX_CHARACTERS]))) + len(prefix) + 1
             raise TextTooLongError(max(beginning, limit + 1), limit)
-        ids = [*prefix, *self._sp.encode(checked_text(text, name)), self.eos_id]
+        ids = [*prefix, *self._sp.encode(plain(checked_text(text, name))), self.eos_id]
         check_length(len(ids), limit)
         return ids
 

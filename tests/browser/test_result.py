@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -25,10 +26,10 @@ class Pieces(FakeTranslator):
     }
 
     def _translation(self, text, target, source, out, forced):
-        """The third token was not the likeliest."""
+        """The third token was not the likeliest. As by the embedded model, capitals are read as small letters."""
         translation = super()._translation(text, target, source, out, forced)
         log_probs = translation.token_log_probs
-        return replace(translation, token_log_probs=(*log_probs[:2], -1.7, *log_probs[3:]))
+        return replace(translation, source_text=text.capitalize(), token_log_probs=(*log_probs[:2], -1.7, *log_probs[3:]))
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +55,17 @@ def open_pieces(open_page: Open, pieces_site: str):
         return page
 
     return open_it
+
+
+def test_capitals_that_were_read_as_small_letters_are_told(open_pieces) -> None:
+    page = open_pieces()
+    facts = page.locator("#result [data-status]")
+    expect(facts).not_to_contain_text("capitals")
+    page.locator("#sentence textarea").fill("THE DOG RAN.")
+    expect(facts).to_contain_text("capitals read as small letters")
+    expect(facts.get_by_text("capitals")).to_have_attribute("title", re.compile("usual case"))
+    page.locator("#sentence textarea").fill("The dog ran.")
+    expect(facts).not_to_contain_text("capitals")
 
 
 def card(page: Page) -> list[list[tuple[str, float, bool, float]]]:

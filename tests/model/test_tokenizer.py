@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from model.cleaning import clean_text, plain_punctuation
+from model.cleaning import clean_text, plain_case, plain_punctuation, plain_source
 from model.errors import (
     CheckpointCorruptError,
     CheckpointMissingError,
@@ -97,15 +97,15 @@ def test_special_ids_and_targets(tiny_tokenizer):
 def test_a_source_is_prefix_pieces_end(tiny_tokenizer, sentence, target):
     ids = tiny_tokenizer.encode_source(sentence, target)
     assert ids[0] == PREFIXES[target] and ids[-1] == 2
-    assert ids[1:] == tiny_tokenizer.encode_target(plain_punctuation(sentence))
-    assert tiny_tokenizer.decode(ids) == plain_punctuation(sentence)
+    assert ids[1:] == tiny_tokenizer.encode_target(plain_source(sentence))
+    assert tiny_tokenizer.decode(ids) == plain_source(sentence)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_text_never_becomes_a_control_token(tiny_tokenizer, text):
     ids = tiny_tokenizer.encode_source(text, "fra")
     assert not set(ids[1:-1]) & {0, 1, 2, 3, 4, 5}
-    assert tiny_tokenizer.decode(ids) == plain_punctuation(clean_text(text))
+    assert tiny_tokenizer.decode(ids) == clean_text(plain_source(clean_text(text)))
 
 
 @pytest.mark.parametrize(
@@ -127,10 +127,41 @@ def test_a_source_is_read_with_the_punctuation_of_the_training(tiny_tokenizer, t
     assert tiny_tokenizer.decode(tiny_tokenizer.encode_target(typed)) == typed
 
 
+@pytest.mark.parametrize(
+    ("typed", "usual"),
+    [
+        ("I LOST MY KEYS.", "I lost my keys."),
+        ("HELLO", "Hello"),
+        ("WAIT! I'M COMING. ARE YOU?", "Wait! I'm coming. Are you?"),
+        ("He said: NO. STOP!", "He said: NO. Stop!"),
+        ("“WHO?”", '"Who?"'),
+        ("ÉTÉ EN FRANCE", "Été en france"),
+        ("AT 10:30 I SAW 2 DOGS", "At 10:30 I saw 2 dogs"),
+    ],
+)
+def test_a_source_in_capitals_is_read_in_the_usual_case(tiny_tokenizer, typed, usual):
+    ids = tiny_tokenizer.encode_source(typed, "cmn")
+    assert ids == tiny_tokenizer.encode_source(usual, "cmn")
+    assert tiny_tokenizer.decode(ids, "source") == usual
+    # what a visitor gives as a translation is read as it stands
+    assert tiny_tokenizer.decode(tiny_tokenizer.encode_target(typed)) == typed
+
+
+@pytest.mark.parametrize(
+    "text", ["OK", "U.S.A.", "BBC", "10 KM", "I", "A B C", "I live in the USA.", "This is VERY good", "你好", "مرحبا", "...", ""]
+)
+def test_other_capitals_stay(text):
+    assert plain_case(text) == text
+
+
+def test_the_usual_case_is_made_once():
+    assert plain_case("İSTANBUL IS BIG").endswith("stanbul is big")  # its small form is longer
+    assert plain_case(plain_case("I AM HERE. AND YOU?")) == "I am here. And you?"
+
+
 def test_plain_punctuation_leaves_everything_else_alone():
     text = "L'été — 3,5 – 4 €, 你好！"[:-1] + "naïve 'x' \"y\" ... ​"
     assert plain_punctuation(text) == text
-    assert plain_punctuation(None) is None
 
 
 def test_digits_are_split(tiny_tokenizer):
@@ -157,7 +188,7 @@ def test_any_text_comes_back(tiny_tokenizer, curly_tokenizer, text):
                 tokenizer.encode_target(text)
             continue
         ids = tokenizer.encode_source(text, "cmn")
-        assert tokenizer.decode(ids) == plain_punctuation(cleaned)
+        assert tokenizer.decode(ids) == clean_text(plain_source(cleaned))
         assert not set(ids[1:-1]) & {0, 1, 2, 3, 4, 5}
         check_tokens(tokenizer, ids)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -149,6 +150,13 @@ def test_a_result_is_plain_json() -> None:
     assert json.loads(json.dumps(value)) == value
     assert value["maps"]["encoder_self"] == {"layers": 3, "heads": 4} and value["maps"]["cross"] == {"layers": 2, "heads": 3}
     assert value["badge"] == "recorded" and value["request"]["recorded"]
+
+
+@pytest.mark.parametrize(("typed", "read", "told"), [("I AM HERE.", "I am here.", True), ("I am HERE…", "I am HERE...", False)])
+def test_a_result_says_whether_capitals_were_read_as_small_letters(typed: str, read: str, told: bool) -> None:
+    run = recorded_run(FakeTranslator())
+    run = replace(run, request=replace(run.request, text=typed), translation=replace(run.translation, source_text=read))
+    assert result_value(run)["case_changed"] is told
 
 
 def test_a_result_names_the_heads_that_align_best_if_this_run_has_them() -> None:

@@ -176,6 +176,10 @@ def best_heads(run: Run) -> dict[str, list[int]]:
     return {rows: [layer, head] for rows, (layer, head) in run.best_heads.items() if layer < layers and head < heads}
 
 
+def small_letters(text: str) -> int:
+    return sum(map(str.islower, text))
+
+
 def result_value(run: Run) -> dict[str, object]:
     """What the page knows of a run (static/translate.js reads exactly these fields). Plain JSON values only."""
     translation = run.translation
@@ -187,6 +191,7 @@ def result_value(run: Run) -> dict[str, object]:
         "words": words(translation.tgt_out_tokens, translation.token_log_probs, run.runner_ups),
         "log_prob": float(sum(translation.token_log_probs)),
         "finished": bool(translation.finished),
+        "case_changed": small_letters(translation.source_text) > small_letters(run.request.text),
         "seconds": round(run.seconds, 3),
         "maps": {kind: {"layers": maps_of(run.trace, kind).shape[0], "heads": maps_of(run.trace, kind).shape[1]} for kind in KINDS},
         "best_heads": best_heads(run),

@@ -130,6 +130,11 @@
       found.push(name);
     }
     if (!result.finished) found.push(make("span", "", say("result.unfinished")));
+    if (result.case_changed) {
+      const note = make("span", "", say("result.case_changed"));
+      note.title = say("result.case_changed.help");
+      found.push(note);
+    }
     return found;
   };
 

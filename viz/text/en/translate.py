@@ -25,6 +25,8 @@ TEXT = {
     "result.probability": "{token}: probability {value}",
     "result.end": "⟨end⟩",
     "result.unfinished": "cut off at the length limit",
+    "result.case_changed": "capitals read as small letters",
+    "result.case_changed.help": "This model saw few texts in capitals while it was trained, so it is given the sentence in the usual case.",
     "status.live": "live",
     "status.live.help": "Computed just now by the model on this server.",
     "status.recorded": "recorded",

@@ -25,6 +25,8 @@ TEXT = {
     "result.probability": "{token}：概率 {value}",
     "result.end": "⟨结束⟩",
     "result.unfinished": "达到长度上限，译文被截断",
+    "result.case_changed": "大写按小写读入",
+    "result.case_changed.help": "这个模型训练时很少见到全大写的文字，所以按通常的大小写交给它。",
     "status.live": "实时",
     "status.live.help": "刚刚由这台服务器上的模型算出。",
     "status.recorded": "录制",
