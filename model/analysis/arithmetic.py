@@ -82,12 +82,16 @@ _Sublayers = Callable[[nn.Module, Tensor], tuple[Sublayer, ...]]
 @dataclass(frozen=True, eq=False)
 class Stack:
     """A whole encoder or decoder: its inputs, the sublayers of the layer that was wanted, norms of the residual stream [layers + 1, T]
-    (as each layer finds it, and after the last), and the final states [T, D]."""
+    (as each layer finds it, and after the last), what the last layer leaves and the final states, [T, D] each. Pre-norm: the closing norm
+    makes these of that, by a mean and a variance [T]; post-norm: they are the same, and there is neither."""
 
     inputs: Inputs
     wanted: tuple[Sublayer, ...]
     stream_norms: Tensor
+    last: Tensor
     final: Tensor
+    mean: Tensor | None
+    variance: Tensor | None
 
 
 def encoder_stack(model: Transformer, src_ids: Sequence[int], layer: int | None = None) -> Stack:
@@ -201,8 +205,8 @@ def _stack(layers: nn.ModuleList, norm: nn.Module, inputs: Inputs, sublayers: _S
         x = found[-1].after
         norms.append(_length(x))
         kept = found if index == wanted else kept
-    final = normalise(x, norm)[0] if isinstance(norm, nn.LayerNorm) else x
-    return Stack(inputs, kept, torch.stack(norms), final)
+    final, mean, variance = normalise(x, norm) if isinstance(norm, nn.LayerNorm) else (x, None, None)
+    return Stack(inputs, kept, torch.stack(norms), x, final, mean, variance)
 
 
 def _length(x: Tensor) -> Tensor:

@@ -75,7 +75,7 @@ def position_scores(translator: Translator, translation: Translation, kind: str,
     Raises InvalidSettingError for a kind without positions of its own (cross-attention), or for a layer or head that there is not.
     """
     model = translator.model
-    _check_place(model, kind, layer, head)
+    layer, head = _checked_place(model, kind, layer, head)
     with torch.inference_mode():
         causal = kind == "decoder_self" and model.causal
         table, ids = _read(model, translation, kind)
@@ -96,14 +96,14 @@ def clearest_head(
     Raises InvalidSettingError for a kind without positions of its own, or for a layer that there is not.
     """
     model = translator.model
-    _check_place(model, kind, 0 if layer is None else layer)
-    best, found = -math.inf, (layer or 0, 0)
+    first, _ = _checked_place(model, kind, 0 if layer is None else layer)
+    best, found = -math.inf, (first, 0)
     with torch.inference_mode():
         table, ids = _read(model, translation, kind)
         causal = kind == "decoder_self" and model.causal
         even = _masked(torch.zeros(len(ids), len(ids), device=ids.device), causal).softmax(dim=-1).cpu().numpy()
         for i, (site, norms) in enumerate(_ways(model, translation, kind)):
-            if layer not in (None, i):
+            if layer is not None and i != first:
                 continue
             rows = _followed(table[: len(ids)], norms)
             for head, real in enumerate(maps[i]):
@@ -114,12 +114,11 @@ def clearest_head(
     return found
 
 
-def _check_place(model: Transformer, kind: str, layer: int, head: int = 0) -> None:
+def _checked_place(model: Transformer, kind: str, layer: int, head: int = 0) -> tuple[int, int]:
     if kind not in KINDS:
         raise InvalidSettingError("kind", kind, ", ".join(KINDS))
     stack = model.config.encoder if kind == "encoder_self" else model.config.decoder
-    check_index("layer", layer, stack.num_layers)
-    check_index("head", head, stack.num_heads)
+    return check_index("layer", layer, stack.num_layers), check_index("head", head, stack.num_heads)
 
 
 def overlap(first: np.ndarray, second: np.ndarray) -> float:

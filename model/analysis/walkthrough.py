@@ -7,6 +7,7 @@ Computed anew with the written-out arithmetic of `model.analysis.arithmetic`, an
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
@@ -24,18 +25,24 @@ from model.variants import own_modules
 NUM_TOP = 10
 
 
-def check_index(name: str, value: object, count: int) -> None:
-    """Raises InvalidSettingError for anything but a whole number from 0 to count - 1."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < count:
+def check_index(name: str, value: object, count: int) -> int:
+    """A whole number from 0 to count - 1, as an int of Python's: another's may be too narrow to be counted with.
+
+    Takes whatever can stand as an index in Python (one of numpy's or torch's, too), but no truth value. Raises InvalidSettingError.
+    """
+    is_truth = isinstance(value, bool) or (isinstance(value, Tensor) and value.dtype == torch.bool)
+    try:
+        found = -1 if is_truth else operator.index(value)
+    except TypeError:
+        found = -1
+    if not 0 <= found < count:
         raise InvalidSettingError(name, value, because("whole_number", low=0, high=count - 1))
+    return found
 
 
 @dataclass(frozen=True)
 class Place:
-    """Which row of which map. The rows of "encoder_self" are the source's tokens, the others' what the decoder reads.
-
-    Raises InvalidSettingError, by `check`, for a place that is not there.
-    """
+    """Which row of which map. The rows of "encoder_self" are the source's tokens, the others' what the decoder reads."""
 
     kind: AttentionKind
     layer: int
@@ -46,13 +53,14 @@ class Place:
     def sublayer(self) -> str:
         return "cross_attn" if self.kind == "cross" else "self_attn"
 
-    def check(self, model: Transformer, src_len: int, tgt_len: int) -> None:
+    def checked(self, model: Transformer, src_len: int, tgt_len: int) -> Place:
+        """The same in numbers of Python's own. Raises InvalidSettingError for a place that is not there."""
         if not isinstance(self.kind, str) or self.kind not in ATTENTION_KINDS:
             raise InvalidSettingError("kind", self.kind, ", ".join(ATTENTION_KINDS))
         of_encoder = self.kind == "encoder_self"
         stack = model.config.encoder if of_encoder else model.config.decoder
-        for name, count in (("layer", stack.num_layers), ("head", stack.num_heads), ("row", src_len if of_encoder else tgt_len)):
-            check_index(name, getattr(self, name), count)
+        counts = {"layer": stack.num_layers, "head": stack.num_heads, "row": src_len if of_encoder else tgt_len}
+        return Place(self.kind, **{name: check_index(name, getattr(self, name), count) for name, count in counts.items()})
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +80,15 @@ class SublayerStep:
     output: np.ndarray
     added: np.ndarray
     after: np.ndarray
+    mean: float
+    variance: float
+
+
+@dataclass(frozen=True, eq=False)
+class ClosingNorm:
+    """What the closing norm of a pre-norm stack reads: what the last layer leaves [D], float32, with the mean and the variance of it."""
+
+    before: np.ndarray
     mean: float
     variance: float
 
@@ -129,12 +146,14 @@ class Walk:
     stream_norms  lengths of the residual stream as each layer finds it, and after the last: layers + 1
     sublayers     of the layer, in order
     hidden, active  [F]: the layer's feed-forward before and after its activation
+    closing       what the closing norm reads; None in a post-norm model, which has none
     final         [D]: after the last layer and, pre-norm, the closing norm
     top           the ten likeliest next tokens, best first; of those the model may write. None in the encoder
     written       the token that the translation has there, even if it may not be written; None in the encoder
     log_sum_exp   ln of the sum of exp(logit) over the tokens that share the probability: all but those never written, or, in a Marian model
                   that doesn't share anew, all. None in the encoder
     never_written how many tokens get no probability. scale_scores: whether scores are divided by sqrt(d_k)
+    shared_anew   whether the others share what these would have got: then they are left out before the softmax, else after it
 
     The rules that a decoding may add (no endless repeats, a forced last token) are not part of a pass, and not of this.
     """
@@ -152,11 +171,13 @@ class Walk:
     attention: AttentionStep
     hidden: np.ndarray
     active: np.ndarray
+    closing: ClosingNorm | None
     final: np.ndarray
     top: tuple[Guess, ...] | None
     written: Guess | None
     log_sum_exp: float | None
     never_written: int
+    shared_anew: bool
     check: WalkCheck
 
 
@@ -174,7 +195,7 @@ def walk(model: Transformer, src_ids: tuple[int, ...], tgt_ids: tuple[int, ...],
 
     Raises InvalidSettingError for a place that is not there.
     """
-    place.check(model, len(src_ids), len(tgt_ids))
+    place = place.checked(model, len(src_ids), len(tgt_ids))
     ids = src_ids if place.kind == "encoder_self" else (model.config.bos_id, *tgt_ids[:-1])
     row, head = place.row, place.head
     with torch.inference_mode():
@@ -213,11 +234,13 @@ def walk(model: Transformer, src_ids: tuple[int, ...], tgt_ids: tuple[int, ...],
         ),
         hidden=_array(fed.hidden[row]),
         active=_array(fed.active[row]),
+        closing=_closing(stack, row),
         final=_array(final),
         top=guesses[0],
         written=guesses[1],
         log_sum_exp=guesses[2],
         never_written=0 if logits is None else len(speech.banned_ids),
+        shared_anew=logits is not None and speech.renormalize,
         check=check,
     )
 
@@ -236,6 +259,12 @@ def _attention_module(model: Transformer, place: Place) -> torch.nn.Module:
 def _sublayer(step: arithmetic.Sublayer, row: int) -> SublayerStep:
     arrays = (None if each is None else _array(each[row]) for each in (step.before, step.normed, step.work.output, step.added, step.after))
     return SublayerStep(step.name, *arrays, float(step.mean[row]), float(step.variance[row]))
+
+
+def _closing(stack: arithmetic.Stack, row: int) -> ClosingNorm | None:
+    if stack.mean is None or stack.variance is None:
+        return None
+    return ClosingNorm(_array(stack.last[row]), float(stack.mean[row]), float(stack.variance[row]))
 
 
 def _guesses(logits: Tensor, written_id: int, speech: Speech) -> tuple[tuple[Guess, ...], Guess, float]:

@@ -86,7 +86,7 @@ def test_all_numbers_of_a_walk_are_sent(translator: Translator, run: Run, kind: 
     before = sent["before"]
     for name, array in (("embedding", walk.embedding), ("scaled", walk.scaled), ("encoding", walk.encoding), ("input", walk.total)):
         assert before[name] == array.tolist()
-    assert before["final"] == walk.final.tolist() and before["stream_norms"] == list(walk.stream_norms)
+    assert before["closing"] is None and before["final"] == walk.final.tolist() and before["stream_norms"] == list(walk.stream_norms)
     attention = walk.attention
     for name in ("q", "k", "v", "products", "scores", "weights", "head_output", "joined", "projected", "masked"):
         assert before["attention"][name] == getattr(attention, name).tolist()
@@ -111,6 +111,9 @@ def test_of_a_pre_norm_model_what_sublayers_read_is_sent_too(translator: Transla
     assert (sent["facts"]["norm"], sent["facts"]["activation"], sent["facts"]["layout"]) == ("pre", "gelu", "interleaved")
     for mine, step in zip(sent["before"]["sublayers"], walk.sublayers, strict=True):
         assert mine["normed"] == step.normed.tolist() and mine["after"] == mine["added"]
+    closing = walk.closing
+    assert sent["before"]["closing"] == {"input": closing.before.tolist(), "mean": closing.mean, "variance": closing.variance}
+    assert sent["before"]["shared_anew"] is True
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -120,6 +123,7 @@ def test_the_facts_are_those_of_the_stack(translator: Translator, runs: RunCache
     own = {"num_heads": 2, "head_dim": 8, "d_ff": 32, "layers": 2} if kind == "encoder_self" else {
         "num_heads": 4, "head_dim": 4, "d_ff": 24, "layers": 3}  # fmt: skip
     shared = {"d_model": 16, "norm": "post", "activation": "relu", "layout": "halves", "eps": config.layer_norm_eps}
+    shared |= {"output_tied": True, "output_bias": True}
     assert sent["facts"] == {**own, **shared, "embedding_scale": 4.0, "vocab_size": size}
     sides = {"encoder_self": ("source", "source"), "decoder_self": ("read", "read"), "cross": ("read", "source")}[kind]
     assert (sent["side"], sent["key_side"]) == sides

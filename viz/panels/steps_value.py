@@ -3,7 +3,7 @@
     {"request": identity of the run, "language": of the labels,
      "kind", "layer", "head", "row", "without": "" or the part taken away,
      "facts": {"d_model", "num_heads", "head_dim", "d_ff", "norm", "activation", "layout", "eps", "embedding_scale", "layers", "vocab_size"}
-              of the stack that the row is in,
+              of the stack that the row is in, and of the logits {"output_tied": to the embedding, "output_bias": bool},
      "side", "key_side": "source" or "read": whose tokens rows and keys are (see `viz.panels.maps_value`),
      "token": {"id", "label": LABEL}, "position",
      "before": WALK, "after": WALK of the same ids without the part, or null,
@@ -35,7 +35,7 @@ from viz.panels.maps_value import label_value
 
 if TYPE_CHECKING:
     from model.analysis.cells import Cell
-    from model.analysis.walkthrough import Guess, Walk
+    from model.analysis.walkthrough import ClosingNorm, Guess, Walk
     from model.config import TransformerConfig
     from viz.runs import Run
 
@@ -127,11 +127,13 @@ def walk_value(walk: Walk, language: str) -> dict[str, object]:
             "largest": float(attention.weights.max()),
         },
         "feed_forward": {"hidden": vector(walk.hidden), "active": vector(walk.active)},
+        "closing": None if walk.closing is None else _closing(walk.closing),
         "final": vector(walk.final),
         "top": None if walk.top is None else [_guess(each, language) for each in walk.top],
         "written": None if walk.written is None else _guess(walk.written, language),
         "log_sum_exp": walk.log_sum_exp,
         "never_written": walk.never_written,
+        "shared_anew": walk.shared_anew,
         "check": _check(walk),
     }
 
@@ -155,7 +157,13 @@ def _facts(config: TransformerConfig, walk: Walk) -> dict[str, object]:
         "embedding_scale": walk.embedding_scale,
         "layers": stack.num_layers,
         "vocab_size": stack.vocab_size,
+        "output_tied": config.tie_embeddings or config.tie_output,
+        "output_bias": config.output_bias,
     }
+
+
+def _closing(norm: ClosingNorm) -> dict[str, object]:
+    return {"input": vector(norm.before), "mean": norm.mean, "variance": norm.variance}
 
 
 def _check(walk: Walk) -> dict[str, float | None]:

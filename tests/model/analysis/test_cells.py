@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from model.analysis.cells import cell
 from model.analysis.walkthrough import Place, Speech, walk
@@ -107,6 +108,50 @@ def test_a_norm_is_one_product_per_number(model, place):
             assert found.inputs.tolist() == pytest.approx([level], abs=1e-5) and found.key == step.name
             assert (found.weights.tolist(), found.bias) == ([norm.weight[index].item()], norm.bias[index].item())
             assert found.total == pytest.approx(made[index], abs=1e-5)
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_the_closing_norm_is_one_product_per_number(model, place):
+    ours = walk(model, SRC_IDS, TGT_IDS, place, SPEECH)
+    if model.config.norm == "post":
+        with pytest.raises(InvalidSettingError):
+            cell(model, SRC_IDS, TGT_IDS, place, "final", 0)
+        return
+    norm = model.encoder_norm if place.kind == "encoder_self" else model.decoder_norm
+    for index in (0, 7, 15):
+        found = cell(model, SRC_IDS, TGT_IDS, place, "final", index)
+        level = (ours.closing.before[index] - ours.closing.mean) / np.sqrt(ours.closing.variance + model.config.layer_norm_eps)
+        assert found.inputs.tolist() == pytest.approx([level], abs=1e-5) and found.key is None
+        assert (found.weights.tolist(), found.bias) == ([norm.weight[index].item()], norm.bias[index].item())
+        assert found.total == pytest.approx(ours.final[index], abs=1e-5)
+
+
+NARROW = [np.int64, np.uint8, np.int8, torch.tensor]
+
+
+@pytest.mark.parametrize("whole", NARROW, ids=lambda each: each.__name__)
+def test_whole_numbers_of_others_are_whole_numbers(whole):
+    """Narrow ones, too, that the model's own sizes would run over."""
+    model = tiny_model(num_decoder_heads=8, d_model=128, d_ff=300)
+    asked = ("cross", "v", 15, 4), ("decoder_self", "hidden", 127, None), ("encoder_self", "normed", 99, "self_attn")
+    for kind, stage, index, key in asked:
+        head = 3 if kind == "encoder_self" else 7
+        place, other = Place(kind, 1, head, 4), Place(kind, whole(1), whole(head), whole(4))
+        ours, theirs = (walk(model, SRC_IDS, TGT_IDS, each, SPEECH) for each in (place, other))
+        assert theirs.place == place and all(type(value) is int for value in (theirs.place.layer, theirs.place.head, theirs.place.row))
+        np.testing.assert_array_equal(ours.attention.weights, theirs.attention.weights)
+        key_too = whole(key) if isinstance(key, int) else key
+        one = cell(model, SRC_IDS, TGT_IDS, place, stage, index, key)
+        two = cell(model, SRC_IDS, TGT_IDS, other, stage, whole(index), key_too)
+        assert (one.total, one.index, one.key) == (two.total, two.index, two.key)
+        np.testing.assert_array_equal(one.weights, two.weights)
+
+
+@pytest.mark.parametrize("value", [np.bool_(True), torch.tensor(True), np.float64(1), np.int64(-1), np.int64(5), np.array([1]), "1", None])
+def test_what_is_no_whole_number_is_refused(value):
+    for place in (Place("cross", value, 0, 0), Place("cross", 0, 0, 0)):
+        with pytest.raises(InvalidSettingError):
+            cell(tiny_model(), SRC_IDS, TGT_IDS, place, "k", 0, value)
 
 
 @pytest.mark.parametrize(

@@ -175,6 +175,12 @@ def test_cross_attention_and_heads_that_there_are_not_are_refused(tiny_translato
             position_scores(tiny_translator, translation, *choice)
 
 
+def test_whole_numbers_of_numpy_are_whole_numbers(tiny_translator: Translator) -> None:
+    translation = tiny_translator.force(TEXT, GIVEN)
+    ours, theirs = (position_scores(tiny_translator, translation, "encoder_self", whole(1), whole(1)) for whole in (int, np.uint8))
+    np.testing.assert_array_equal(ours.weights, theirs.weights)
+
+
 def test_a_marian_checkpoint_in_both_stacks(tmp_path) -> None:
     """Two heads in the decoder and four in the encoder, halves: every head gives a map of the right size whose rows sum to 1."""
     translator = load_translator(make_marian_folder(tmp_path / "marian"))

@@ -60,6 +60,11 @@ def test_a_walk_is_what_torch_computes(found, place):
         read = step.normalised[row].detach().numpy()
         assert (mine.mean, mine.variance) == pytest.approx((read.mean(), read.var()), abs=1e-5, rel=1e-4)
     close(ours.final, theirs.final[row])
+    assert (ours.closing is None) == (config.norm == "post")
+    if ours.closing is not None:
+        last = theirs.layers[-1][-1].after[row].detach().numpy()
+        close(ours.closing.before, theirs.layers[-1][-1].after[row])
+        assert (ours.closing.mean, ours.closing.variance) == (pytest.approx(last.mean(), abs=1e-5), pytest.approx(last.var(), rel=1e-4))
 
 
 @pytest.mark.parametrize("place", PLACES, ids=str)
@@ -128,7 +133,7 @@ def test_what_comes_next_is_the_softmax_of_the_logits(found, row, renormalize):
         if each.token_id not in banned:
             assert math.exp(each.logit - ours.log_sum_exp) == pytest.approx(each.probability, rel=1e-6)
     assert ours.log_sum_exp == pytest.approx(float((shared if renormalize else theirs).logsumexp(dim=-1)), abs=1e-5)
-    assert ours.written.token_id == TGT_IDS[row] and ours.never_written == 3
+    assert ours.written.token_id == TGT_IDS[row] and ours.never_written == 3 and ours.shared_anew is renormalize
     assert ours.written.rank == 1 + int((shared > theirs[TGT_IDS[row]]).sum())
 
 
