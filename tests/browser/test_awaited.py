@@ -44,6 +44,10 @@ def old(page: Page) -> bool:
     return page.evaluate("document.body.classList.contains('atlas-old')")
 
 
+def belongs(lang: str, owner: str) -> str:
+    return " ".join(LANGUAGES[lang][name] for name in ("page.belongs", "page.belongs.until")).format(text=owner)
+
+
 def expect_old(page: Page, owner: str) -> None:
     """All five tabs step back and say whose it is that they show."""
     expect(page.locator("#result .place")).to_contain_text(f"belongs to “{owner}”")
@@ -54,10 +58,10 @@ def expect_old(page: Page, owner: str) -> None:
     for name, part in PARTS.items():
         tab(page, name)
         expect(line).to_be_visible()
-        expect(line).to_have_text(LANGUAGES["en"]["page.belongs"].format(text=owner))
+        expect(line).to_have_text(belongs("en", owner))
         expect(page.locator(part).first).to_have_css("opacity", "0.4" if name == "positions" else "0.45")
     page.locator("[data-lang=zh]").click()
-    expect(line).to_have_text(LANGUAGES["zh"]["page.belongs"].format(text=owner))
+    expect(line).to_have_text(belongs("zh", owner))
     page.locator("[data-lang=en]").click()
     tab(page, "translate")
 
@@ -106,6 +110,25 @@ def test_a_link_s_sentence_is_not_taken_for_the_example_that_the_page_opens_with
     expect(page.locator("#result .words")).to_have_css("opacity", "0.45")
     held.set()
     page.wait_for_function("(text) => atlas.result().request.text === text", arg=NEW)
+    assert not old(page)
+
+
+@pytest.mark.parametrize(("text", "why"), [("   ", "Type a sentence."), ("word " * 600, "reads at most")])
+def test_a_sentence_that_cannot_be_translated_is_not_taken_for_what_is_shown(open_page: Open, site: str, text: str, why: str) -> None:
+    """Every tab says whose sentence it shows and why, and the address holds what is shown."""
+    page = open_page()
+    page.locator("#sentence textarea").fill("I love you.")
+    page.wait_for_function("atlas.result().request.text === 'I love you.'")
+    page.locator("#sentence textarea").fill(text)
+    expect(page.locator("#notice [role=alert]")).to_contain_text(why)
+    tab(page, "positions")
+    expect(page.locator("[data-belongs]")).to_contain_text("belongs to “I love you.”.")
+    expect(page.locator("[data-belongs]")).to_contain_text(why)
+    page.wait_for_function("new URLSearchParams(location.search).get('text') === 'I love you.'")
+    expect(page.locator("#sentence textarea")).to_have_value(text)  # nothing is lost
+    tab(page, "translate")
+    page.locator("#sentence textarea").fill("We will not go home.")
+    page.wait_for_function("new URLSearchParams(location.search).get('text') === 'We will not go home.'")
     assert not old(page)
 
 

@@ -163,8 +163,8 @@ def test_the_saved_page_runs_nothing(browser: Browser, tmp_path: Path) -> None:
 def test_any_value_of_any_name_of_a_link(open_hostile, value: str) -> None:
     names = (
         "tab text model target beam given kind layer head rows units specials colour row column order rising kinds roles basis step depth "
-        "without guess length pairs named axis distance p k side places seed wordorder config own block fold second norm_layers __proto__ "
-        "constructor theme"
+        "without guess length pairs named axis distance p k side places seed wordorder inorder config own block fold zoom second "
+        "norm_layers __proto__ constructor theme"
     )
     page, trap = open_hostile(search="".join(f"&{quote(name)}={quote(value)}" for name in names.split()), picture=False)
     expect(page.locator("[data-link-note]")).to_contain_text(value[2:12], timeout=60_000)

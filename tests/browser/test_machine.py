@@ -112,6 +112,29 @@ def test_the_inside_of_a_block_is_the_real_module_s(open_real: Open, embedded: T
     assert state(page, "kind", "layer") == ["cross", 2]
 
 
+def test_the_address_keeps_how_large_the_picture_is(open_real: Open) -> None:
+    page = machine(open_real("machine"))
+    page.locator('[data-machine="in"]').click()
+    page.locator('[data-machine="in"]').click()
+    width = page.locator(".m-picture").bounding_box()["width"]
+    page.wait_for_function("new URLSearchParams(location.search).get('zoom') === '150'")
+    page.goto(page.url)
+    machine(page)
+    expect(page.locator('[data-machine="scale"]')).to_have_text("150%")
+    assert page.locator(".m-picture").bounding_box()["width"] == pytest.approx(width, abs=1)
+
+
+def test_a_feed_forward_s_inside_multiplies_out_and_tells_its_share(open_real: Open, embedded: Translator, example) -> None:
+    translation, _ = example
+    page, model, config = machine(open_real("machine", search="&block=decoder.1.feed_forward")), embedded._model, embedded.config
+    t, width, inner = len(translation.tgt_ids), config.d_model, config.d_ff
+    flow = [numbers(text) for text in page.locator(".m-row-shape").all_inner_texts()][:5]
+    assert flow == [[t, width], [width, inner], [t, inner], [inner, width], [t, width]]
+    layer = count_of(model.decoder[1])
+    share = count_of(model.decoder[1].feed_forward) / layer
+    expect(page.locator(".machine-inside")).to_contain_text(f"It has {share:.0%} of its layer's {layer:,} parameters.")
+
+
 def test_what_is_inside_stays_beside_the_block_that_was_opened(open_real: Open, embedded: Translator) -> None:
     page = machine(open_real("machine"))
     block(page, "softmax").scroll_into_view_if_needed()

@@ -69,6 +69,10 @@ def test_masks_of_eighteen_columns_fit_and_one_sentence_is_no_batch(open_real, e
     said = page.locator('#lab-masks [data-lab="checked"]')
     expect(said).to_contain_text("There is one sentence")
     assert "Padding changes" not in said.inner_text() and page.locator("#lab-masks .lab-scroll").count() == 3
+    page.wait_for_function("/[?&]second=(&|$)/.test(location.search)", timeout=WAIT)
+    page.goto(page.url)
+    there(page, "masks")
+    expect(said).to_contain_text("There is one sentence")
 
 
 def test_for_a_sentence_too_long_a_shorter_one_is_offered(open_real, embedded):

@@ -85,6 +85,21 @@ def test_sizes_that_cannot_be_leave_the_loaded_model_to_look_at(open_real: Open,
     expect(page.locator('[data-machine="total"]')).to_contain_text(f"{count_of(embedded._model):,}")
 
 
+def test_refused_sizes_put_no_tokens_on_the_shapes_of_another_sentence(open_real: Open) -> None:
+    page = machine(open_real("machine", search="&config=own&own=511.8.6.3.1024.12000.pre.all&text=I+love+you."))
+    expect(page.locator(".machine-refused")).to_contain_text("511 is odd")
+    page.wait_for_function("atlas.result().request.text === 'I love you.' && atlas.maps.current().request.text === 'I love you.'")
+    counted = numbers(page.locator('[data-machine="status"]').inner_text())[0]
+    assert ("love" in page.locator(".m-picture").text_content()) == (counted == page.evaluate("atlas.result().num_tokens.source"))
+
+
+def test_an_empty_field_is_said_to_be_empty(open_real: Open) -> None:
+    page = machine(open_real("machine", search="&config=own"))
+    page.locator('.machine-own input[name="d_ff"]').fill("")
+    expect(page.locator(".machine-refused")).to_contain_text("the field is empty")
+    expect(page.locator(".machine-refused")).not_to_contain_text("None")
+
+
 def test_an_answer_overwrites_nothing_that_was_typed_after_its_question(open_real: Open) -> None:
     page = machine(open_real("machine", search="&config=own"))
     wanted = {"d_model": 48, "num_heads": 6, "num_encoder_layers": 5, "num_decoder_layers": 2, "d_ff": 96, "vocab_size": 700}

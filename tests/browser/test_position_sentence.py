@@ -115,6 +115,13 @@ def test_a_head_and_the_order_of_words(open_real: Open, embedded: Translator) ->
     page.locator("#at-order [data-back]").check()
     back = expected.put_back("off")[0, 3]
     assert cell(page, names[3], 5, 3) == pytest.approx(back[3, 5], abs=6e-5) == pytest.approx(maps_of(expected, "off")[3, 5], abs=6e-5)
+    page.wait_for_function("new URLSearchParams(location.search).get('inorder') === '1'")
+    page.goto(page.url)
+    page.wait_for_function("() => window.atlas?.wordOrderShown")
+    seen(page, "order")
+    expect(page.locator("#at-order [data-back]")).to_be_checked()
+    page.wait_for_function("() => atlas.wordOrderShown()?.head === 3")
+    assert cell(page, names[3], 5, 3) == pytest.approx(back[3, 5], abs=6e-5)
 
 
 def maps_of(orders, positions: str) -> np.ndarray:

@@ -47,7 +47,7 @@ class SizeError(AtlasError):
     code = "machine_size"
 
     def __init__(self, name: str, value: object, low: int, high: int) -> None:
-        params = {"size": name, "value": str(value)[:40], "low": low, "high": high}
+        params = {"size": name, "value": "" if value is None else str(value)[:40], "low": low, "high": high}
         super().__init__(f"{name} = {params['value']} is not possible: a whole number from {low} to {high}.", **params)
 
 

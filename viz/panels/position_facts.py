@@ -54,10 +54,10 @@ def wavelength_views(translator: Translator, num_tokens: int | None, language: s
     figure = wavelength_figure(long, layout=config.position_layout, marks=marks, texts=texts)
     said = [{"key": "positions.wavelengths.said", "params": {
         "pairs": len(long), "shortest": f"{long[0]:.2f}", "longest": f"{long[-1]:,.0f}", "limit": config.max_len,
-        "inside": int((long <= config.max_len).sum()), "slow": int((long > SLOW).sum()), "bound": f"{SLOW:,}",
+        "inside": int((long <= config.max_len - 1).sum()), "slow": int((long > SLOW).sum()), "bound": f"{SLOW:,}",
     }}]
     if num_tokens is not None:
-        inside = int((long <= num_tokens).sum())
+        inside = int((long <= num_tokens - 1).sum())
         said.append({"key": "positions.wavelengths.said.sentence", "params": {"tokens": num_tokens, "inside": inside}})
     alternative = say(language, "alt.wavelengths", dimensions=config.d_model, shortest=f"{long[0]:.1f}", longest=f"{long[-1]:,.0f}")
     return view_value({language: figure}, {language: alternative}), said

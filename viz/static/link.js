@@ -14,8 +14,8 @@
     ...["order", "rising", "kinds", "roles", "basis"], // of the Heads tab (heads.js, which knows the measures and roles there are)
     ...["step", "depth", "without", "guess"], // of Step by step (steps.js)
     ...["length", "pairs", "named", "axis", "distance", "p", "k"], // of Positions (position_table.js)
-    ...["side", "places", "seed", "wordorder"], // of Positions in the sentence (position_sentence.js, word_order.js)
-    ...["config", "own", "block", "fold"], // of Machine (machine.js)
+    ...["side", "places", "seed", "wordorder", "inorder"], // of Positions in the sentence (position_sentence.js, word_order.js)
+    ...["config", "own", "block", "fold", "zoom"], // of Machine (machine.js)
     ...["second", "norm_layers"]]; // of the experiments there (machine_lab.js)
 
   /* ---- reading ---- */
@@ -53,6 +53,7 @@
     side: one("read"),
     places: (value) => (/^\d{1,3},\d{1,3}$/.test(value) ? value.split(",").map(Number) : undefined),
     seed: number,
+    inorder: one("1"),
     wordorder: (value) => (/^\d{1,2}(,\d{1,2}){1,63}$/.test(value) ? value.split(",").map(Number) : undefined),
     step: number,
     depth: one("numbers", "formula"),
@@ -62,6 +63,7 @@
     own: (value) => (/^(\d{1,7}\.){6}(post|pre)\.(all|none)$/.test(value) ? atlas.ownSizes(value) : undefined),
     block: (value) => (/^[a-z_]{1,20}(\.\d{1,3})?(\.[a-z_]{1,20})?$/.test(value) ? value : undefined),
     fold: one("one"),
+    zoom: (value) => (number(value) >= 50 && number(value) <= 300 ? number(value) : undefined), // ZOOMS of machine.js
     second: (value) => (value.length <= 400 ? value : undefined), // MAX_SECOND of viz/panels/lab_values.py
     norm_layers: (value) => (number(value) >= 1 && number(value) <= 18 ? number(value) : undefined), // MAX_DEPTH of the gradients by norm
   };
@@ -93,7 +95,7 @@
     const found = {};
     for (const pair of search.replace(/^\?/, "").split("&")) {
       const [, name, raw] = pair.match(/^([^=]*)=?(.*)$/s);
-      if (!NAMES.includes(name) || Object.hasOwn(found, name) || raw === "") continue;
+      if (!NAMES.includes(name) || Object.hasOwn(found, name) || (raw === "" && name !== "second")) continue;
       const value = decode(raw);
       const checked = value === null ? undefined : checks[name](value);
       if (checked === undefined) refuse(name, value ?? raw);
@@ -210,9 +212,10 @@
       own: config === "own" && sizes?.every((size) => size !== null) ? sizes.join(".") : undefined,
       block: block ?? undefined,
       fold: fold === "each" ? undefined : fold,
+      zoom: state.machine_zoom === 1 ? undefined : 100 * state.machine_zoom,
     };
   };
-  const ofLab = () => ({second: state.lab.own || undefined, norm_layers: state.lab.depth ?? undefined});
+  const ofLab = () => ({second: state.lab.own ?? undefined, norm_layers: state.lab.depth ?? undefined});
   const ofPositions = () => {
     const {position_sentence: {side, places}, word_order: {seed, order}} = state;
     return {
@@ -221,10 +224,11 @@
       places: places?.join(",") ?? undefined,
       seed: seed === 1 ? undefined : seed,
       wordorder: order?.join(",") ?? undefined,
+      inorder: state.words_in_order ? "1" : undefined,
     };
   };
   const values = () => {
-    const sentence = box("sentence")?.value ?? "";
+    const sentence = atlas.sentence?.() ?? "";
     const given = state.forced ? atlas.given?.() ?? "" : "";
     const found = {
       tab: state.tab === "translate" ? undefined : state.tab,
@@ -302,7 +306,7 @@
   atlas.followLinks = () => {
     onChange(["tab"], write); // at once: two tabs in quick succession are two places to come back to
     onChange(["model", "target", "beam_size", "kind", "layer", "head", "rows", "units", "specials", "colour", "heads", "steps", "machine",
-      "lab", "positions", "position_sentence", "word_order"], soon);
+      "lab", "positions", "position_sentence", "word_order", "words_in_order", "machine_zoom"], soon);
     const check = () => {
       checkRun(atlas.result());
       checkPin();

@@ -11,6 +11,8 @@
   const STILL = matchMedia("(prefers-reduced-motion: reduce)");
 
   /* `typed`: what stands in the form; `own`: the last of it that could be, which is all that the address is told. */
+  const near = (wanted) => ZOOMS.reduce((best, each) => (Math.abs(each - wanted) < Math.abs(best - wanted) ? each : best));
+  state.machine_zoom = near((atlas.linked?.zoom ?? 100) / 100);
   const CHOICES = ["config", "typed", "block", "fold"];
   state.machine = {config: "loaded", own: null, typed: atlas.kept?.own ?? null, block: null, fold: "each"};
   CHOICES.forEach((name) => name in (atlas.kept || {}) && (state.machine[name] = atlas.kept[name]));
@@ -61,7 +63,6 @@
     const root = svg("svg", {role: "group", class: "m-picture"});
     frame.append(root);
     const form = machine.form(find("own"), props.value.limits, (typed) => change({typed}));
-    let zoom = 1;
     let open = null; // which layers of a stack are open
     let drawn = {blocks: []};
     let seen = false; // drawn once where it can be seen
@@ -118,7 +119,9 @@
     const tokens = () => {
       const maps = atlas.maps.current();
       if (!maps || !value.asked.lengths || maps.request.model !== value.asked.model) return null;
-      return Object.fromEntries(["source", "read", "predicted"].map((side) => [side, labelsOf(side)]));
+      const labels = Object.fromEntries(["source", "read", "predicted"].map((side) => [side, labelsOf(side)]));
+      // Shapes of another sentence stay while one's own sizes are refused: then they are nobody's tokens.
+      return String([labels.source.length, labels.read.length]) === String(value.asked.lengths) ? labels : null;
     };
     const draw = () => {
       fitOpen();
@@ -137,12 +140,13 @@
       stop.node.setAttribute("tabindex", 0);
       if (!seen && state.machine.block) { // the block that the address names, brought into a narrow frame
         const chosen = drawn.blocks.find(({id}) => id === block);
-        if (chosen) frame.scrollLeft = zoom * (chosen.x + chosen.w / 2) - frame.clientWidth / 2;
+        if (chosen) frame.scrollLeft = state.machine_zoom * (chosen.x + chosen.w / 2) - frame.clientWidth / 2;
       }
       seen = frame.clientWidth > 0;
       if (focused) stop.node.focus({preventScroll: true});
     };
     const size = () => {
+      const zoom = state.machine_zoom;
       root.style.width = `${(drawn.width + 4) * zoom}px`;
       find("scale").textContent = atlas.percent(zoom);
       find("in").disabled = zoom === ZOOMS.at(-1);
@@ -304,10 +308,11 @@
 
     /* ---- zoom: what stood in the middle of the frame stays there ---- */
     const zoomBy = (by) => {
+      const zoom = state.machine_zoom;
       const next = ZOOMS[Math.max(0, Math.min(ZOOMS.length - 1, ZOOMS.indexOf(zoom) + by))];
       const middle = frame.scrollLeft + frame.clientWidth / 2;
       const factor = next / zoom;
-      zoom = next;
+      set({machine_zoom: next});
       size();
       frame.scrollLeft = middle * factor - frame.clientWidth / 2;
     };

@@ -68,7 +68,8 @@
     const flow = (name, symbol, key) => ({sizes: shapes[name], symbol, words: say(`machine.flow.${key}`)});
     const weights = (name, symbol, key, times) => {
       const found = places[place].tensors.find(([tensor]) => tensor.endsWith(name));
-      return {sizes: found[1], filled: true, symbol, words: say(`machine.flow.${key}`), times};
+      const sizes = [...found[1]].reverse(); // PyTorch keeps the transposed of what the paper multiplies by
+      return {sizes, filled: true, symbol, words: say(`machine.flow.${key}`), times};
     };
     if (sort.endsWith("_attn")) {
       const cross = sort === "decoder.cross_attn";
@@ -199,6 +200,11 @@
     const parts = [kicker, title, make("p", "m-help", say(`machine.help.${sort}`))];
     const norm = about.layer === null ? "final" : value.picture.sizes.norm;
     if (sort === "norm") parts.push(make("p", "m-help", say(`machine.help.norm.${norm}`)));
+    if (sort === "feed_forward") {
+      const layer = Object.entries(value.picture.places).filter(([name]) => name.startsWith(`${about.stack}.`));
+      const total = layer.reduce((sum, [, {count}]) => sum + count, 0);
+      parts.push(make("p", "m-help", say("machine.help.feed_forward.share", {share: atlas.percent(place.count / total), total: number(total)})));
+    }
     const to = make("p", "m-actions");
     const attention = KINDS[about.place];
     if (actions.real) {

@@ -163,7 +163,7 @@
   /* Why sizes cannot be, with the word that stands at the field. */
   const refusal = ({code, params}) => {
     const key = `machine.own.${params.size}`;
-    return atlas.problemText({code, params: {...params, ...(has(key) ? {size: say(key)} : {})}});
+    return atlas.problemText({code, params: {...params, ...(has(key) ? {size: say(key)} : {})}}, params.value === "" ? ".empty" : "");
   };
 
   Object.assign(atlas.machine, {facts, compare, form, refusal});

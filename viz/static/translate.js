@@ -58,7 +58,8 @@
     const line = document.querySelector("[data-belongs]"); // Translate says it beside the words themselves
     if (line) {
       line.hidden = !isOld() || (state.tab ?? "translate") === "translate";
-      atlas.fill(line, line.hidden ? "" : say("page.belongs", {text: shortened()}));
+      const why = atlas.isOwed("translate") ? say("page.belongs.until") : problem ? atlas.problemText(problem) : "";
+      atlas.fill(line, line.hidden ? "" : [say("page.belongs", {text: shortened()}), why].join(" "));
     }
     document.body.classList.toggle("atlas-no-run", !result);
     markListeners.forEach((listener) => listener());
@@ -85,7 +86,9 @@
     waitFor();
     atlas.begin("translate");
   };
-  /* The visitor's own translation that is on the screen or being asked for: none where the answer was a message. */
+  /* The sentence and the visitor's own translation that are on the screen or being asked for: where the answer was a message, those of
+   * what is still shown. */
+  atlas.sentence = () => (answered && result ? result.request.text : written("sentence"));
   atlas.given = () => (answered && result ? result.request.given ?? "" : written("given"));
   const runAgain = () => run(result?.badge === "given");
 

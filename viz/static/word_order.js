@@ -10,6 +10,7 @@
   const ORDERS = ["original", "shuffled"];
   const SWITCHES = ["on", "off"];
   state.word_order = {seed: atlas.linked?.seed ?? 1, order: atlas.linked?.wordorder ?? null};
+  state.words_in_order = atlas.linked?.inorder === "1"; // those of the maps, put back
   const change = (patch) => set({word_order: {...state.word_order, ...patch}});
   const words = () => atlas.maps.axes({kind: "encoder_self", units: "words", specials: "shown"})?.rows ?? [];
   const pieces = () => atlas.maps.axes({kind: "encoder_self", units: "pieces", specials: "shown"})?.rows ?? [];
@@ -150,6 +151,7 @@
     const row = wordRow(find("words"), (order) => change({order: [...order]}));
     const cells = grid(find("grid"));
     const [seed, back] = [find("seed"), find("back")];
+    back.checked = state.words_in_order;
     let origin = null;
 
     const fill = (facts) => {
@@ -229,7 +231,10 @@
       const value = Math.round(Number(seed.value));
       reseed(Number.isFinite(value) ? Math.max(0, Math.min(MAX_SEED, value)) : state.word_order.seed);
     });
-    back.addEventListener("change", () => shown && fill(shown));
+    back.addEventListener("change", () => {
+      set({words_in_order: back.checked});
+      if (shown) fill(shown);
+    });
     onChange(["word_order"], mark);
     onChange(["word_order", "kind", "layer", "head"], look);
   };

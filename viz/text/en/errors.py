@@ -29,6 +29,7 @@ TEXT = {
     "error.not_wanted": "Nobody waited for this translation any more, so it was not written to its end. Ask again.",
     "error.model_not_loaded": "The model {model} is not in memory: it has not been loaded yet, or made room for others. Load it first.",
     "error.machine_size": "{size} must be a whole number from {low} to {high}; “{value}” is none.",
+    "error.machine_size.empty": "{size} must be a whole number from {low} to {high}; the field is empty.",
     "error.machine_odd": "d_model must be even: sines and cosines of the positions come in pairs. {value} is odd.",
     "error.machine_split": "{d_model} dimensions cannot be split into {heads} heads of equal width. Possible: {possible} heads.",
     "error.no_model": "No model is loaded, so nothing can be translated. The pictures below are recorded.",

@@ -11,6 +11,7 @@ TEXT = {
     "tab.steps": "Step by step",
     "tab.positions": "Positions",
     "tab.machine": "Machine",
-    "page.belongs": "What you see here belongs to “{text}”, until the new sentence is answered.",
+    "page.belongs": "What you see here belongs to “{text}”.",
+    "page.belongs.until": "It stays until the new sentence is answered.",
     "footer.model": "Maps and translations come from real passes of the loaded model. Where something else is computed, it says so.",
 }

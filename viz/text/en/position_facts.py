@@ -115,5 +115,5 @@ TEXT: dict[str, str] = {
     "positions.join.said.none": "Counted for the whole model, in one pass over {src_len} source and {tgt_len} target tokens, as no sentence is translated yet. "
     "The position that is joined is as wide as the one that is added.",
     "positions.join.more": "Linear maps come next anyway: q, k and v. A map of the joined vector is one map of the word plus another of the place. Adding first is the case in which both are the same: "
-    "it costs nothing, and training has to keep word and place apart within one space. Operations: 2 n m p for a product of [n, m] and [m, p].",
+    "it costs nothing, and training has to keep word and place apart within one space. Operations: 2 n m p for a product of [n, m] and [m, p], and one for each number to which a position is added.",
 }

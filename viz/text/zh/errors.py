@@ -29,6 +29,7 @@ TEXT = {
     "error.not_wanted": "没有人再等这个译文，所以没有写完。请重新提问。",
     "error.model_not_loaded": "模型 {model} 不在内存里：还没有加载，或者已经为别的模型腾出了地方。请先加载它。",
     "error.machine_size": "{size} 必须是 {low} 到 {high} 之间的整数，“{value}”不是。",
+    "error.machine_size.empty": "{size} 必须是 {low} 到 {high} 之间的整数，这一栏是空的。",
     "error.machine_odd": "d_model 必须是偶数：位置编码的正弦和余弦成对出现，而 {value} 是奇数。",
     "error.machine_split": "{d_model} 维不能平均分给 {heads} 个头。可选的头数：{possible}。",
     "error.no_model": "没有加载模型，无法翻译。下面的图是录制的。",

@@ -11,6 +11,7 @@ TEXT = {
     "tab.steps": "逐步计算",
     "tab.positions": "位置编码",
     "tab.machine": "结构",
-    "page.belongs": "新句子有结果之前，这里显示的属于“{text}”。",
+    "page.belongs": "这里显示的属于“{text}”。",
+    "page.belongs.until": "新句子有结果之前不会变。",
     "footer.model": "注意力图和译文都来自已加载模型的真实计算；算的是别的东西时，会写明。",
 }
