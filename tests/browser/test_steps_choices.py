@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -130,15 +131,26 @@ def test_questions_are_answered_from_the_numbers(open_real: Open, embedded: Tran
     expect(step(page, "scores").locator("[data-mark=right]")).to_have_text(wanted)
     expect(covered).to_be_visible()
 
-    sharper = entropy(softmax(attention.products)) < entropy(attention.weights) - 0.02
-    answer("softmax", EN["steps.ask.softmax.sharper" if sharper else "steps.ask.softmax.same"])
+    now, then = (int((weights >= 0.01).sum()) for weights in (attention.weights, softmax(attention.products)))
+    assert now > then
+    expect(step(page, "softmax").locator(".guess-ask")).to_have_text(EN["steps.ask.softmax"].format(now=now))
+    assert options("softmax") == ["1", "2", "3", EN["steps.ask.softmax.more"].format(count=4)]
+    answer("softmax", options("softmax")[min(then, 4) - 1])
     expect(step(page, "softmax").locator(".guess-answer")).to_contain_text(EN["steps.guess.right"])
 
-    lengths = [float(np.linalg.norm(vector)) for vector in (walk.scaled, walk.encoding)]
-    assert lengths[0] > 1.25 * lengths[1]
-    answer("position", EN["steps.ask.position.place"])
+    said = {text: re.fullmatch(r"dimension (\d+): (−?[\d.]+)", text) for text in options("position")}
+    dimensions = {text: int(found[1]) for text, found in said.items()}
+    assert len(set(dimensions.values())) == 4
+    for text, at in dimensions.items():
+        assert parsed(said[text][2]) == pytest.approx(float(walk.scaled[at]), abs=0.006)
+    (turned,) = [text for text, at in dimensions.items() if walk.scaled[at] * (walk.scaled[at] + walk.encoding[at]) < 0]
+    answer("position", next(text for text in dimensions if text != turned))
     expect(step(page, "position").locator(".guess-answer")).to_contain_text(EN["steps.guess.wrong"])
-    expect(step(page, "position").locator("[data-mark=right]")).to_have_text(EN["steps.ask.position.word"])
+    expect(step(page, "position").locator("[data-mark=right]")).to_have_text(turned)
+    at = dimensions[turned]
+    numbers = [f"{values[at]:.2f}" for values in (walk.scaled, walk.encoding, walk.total)]
+    added = f"({numbers[1]})" if walk.encoding[at] < 0 else numbers[1]
+    expect(step(page, "position").locator(".guess-answer")).to_contain_text(f"{numbers[0]} + {added} = {numbers[2]}".replace("-", "−"))
 
     share = float((walk.active > 0).mean())
     band = ("few", "some", "half", "most")[int(np.searchsorted([0.1, 0.3, 0.6], share, side="right"))]

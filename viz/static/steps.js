@@ -118,6 +118,7 @@
   const cover = () => {
     document.querySelectorAll("#steps-view [data-gives]")
       .forEach((node) => node.classList.toggle("covered", node.dataset.gives.split(" ").some(questions.isOpen)));
+    questions.renamed();
     questionListeners.forEach((listener) => listener());
   };
   const questionListeners = new Set();

@@ -15,7 +15,9 @@
   /* A table whose cells write their arithmetic; example: [stage, key], spelled out at once. */
   const tableOf = (c) => (sums, rows, title, {walk = c.before, example} = {}) => {
     const cell = (stage, j) => ({
-      title: say("steps.sum.of_key", {name: say(`steps.row.${stage}`, {root: c.facts.head_dim}), key: c.keys[j].text}),
+      get title() {
+        return say("steps.sum.of_key", {name: say(`steps.row.${stage}`, {root: c.facts.head_dim}), key: c.keys[j].text});
+      },
       context: cellContext(c, walk), stage, index: j,
     });
     if (example) sums.start(cell(...example));
@@ -26,20 +28,26 @@
     });
   };
 
+  /* What a strip of a key asks for: number i of what `name` names, of key j. */
+  const pickOfKey = (c, sums, stage, name) => (i, j) => sums.show({
+    get title() {
+      return say("steps.strip.of_key", {name: say("steps.sum.of", {name, index: i}), key: c.keys[j].text});
+    },
+    context: cellContext(c, c.before), stage, index: i, key: j,
+  });
+
   /* Whether what was taken away has left query and keys of this row as they are: then nothing before it has changed. */
   const alike = ({before: {attention: a}, after: {attention: b}}) =>
     ["q", "k"].every((name) => difference(a[name], b[name]) <= 1e-6 * (largest(a[name]) || 1));
 
   const qkv = (c) => {
     const {facts: {head_dim: size}, keys, kind, before: {attention: a}} = c;
-    const strips = (sums, stage) => keyStrips({
-      name: say(`steps.name.${stage}`), labels: keys, matrix: a[stage], weights: a.weights, pick: (i, j) => sums.show({
-        title: say("steps.strip.of_key", {name: say("steps.sum.of", {name: say(`steps.name.${stage}`), index: i}), key: keys[j].text}),
-        context: cellContext(c, c.before), stage, index: i, key: j,
-      }),
-    });
+    const strips = (sums, stage) => {
+      const name = say(`steps.name.${stage}`);
+      return keyStrips({name, labels: keys, matrix: a[stage], weights: a.weights, pick: pickOfKey(c, sums, stage, name)});
+    };
     return step(c, "qkv", {
-      story: say(`steps.qkv.story.${kind}`, {size}), code: kind === "cross" ? "qkv_cross" : "qkv_self", asks: "qkv",
+      story: say(`steps.qkv.story.${kind}`, {size}), asks: "qkv",
       out: `q ${shape(size)} · K ${shape(keys.length, size)} · V ${shape(keys.length, size)}`,
       parts: (sums) => {
         const pair = make("div", "pair");
@@ -83,7 +91,7 @@
       }),
       step(c, "softmax", {
         told: {
-          words: say("steps.softmax.largest", {token: quoted(rowLabel(c)), key: quoted(keys[best]), share: percent(a.weights[best])}),
+          words: say("steps.softmax.largest", {token: quoted(rowLabel(c)), key: quoted({text: keys[best].real}), share: percent(a.weights[best])}),
           gives: "qkv logits",
         },
         out, asks: "softmax", gives: "qkv",
@@ -110,6 +118,7 @@
         parts: (sums) => [
           veil(keyStrips({
             name: say("steps.name.weighted"), labels: keys, matrix: weighted, weights: a.weights, weighted: true, tone,
+            pick: pickOfKey(c, sums, "weighted", say("steps.name.weighted")),
             scale: Math.max(largest(weighted), largest(a.head_output)),
           }), "qkv"),
           both(c, sums, say("steps.name.head_output"), (w) => w.attention.head_output, {
@@ -121,7 +130,10 @@
         story: say("steps.join.story", {heads: f.num_heads, size: f.head_dim, d: f.d_model, head}), out: shape(f.d_model),
         parts: (sums) => [
           both(c, sums, say("steps.name.joined"), (w) => w.attention.joined, {
-            span: {from: head * f.head_dim, to: (head + 1) * f.head_dim, tone},
+            stage: "joined", span: {from: head * f.head_dim, to: (head + 1) * f.head_dim, tone},
+            tell: (value, i) => say("steps.sum.joined", {
+              value: number(value), head: Math.floor(i / f.head_dim), index: i % f.head_dim,
+            }),
           }),
           both(c, sums, say("steps.name.projected"), (w) => w.attention.projected, {stage: "projected"}),
         ],

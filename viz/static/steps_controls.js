@@ -1,9 +1,7 @@
 /* Step by step, the controls: which word, layer and head, how deep, what is taken away, and whether to guess first. */
 (() => {
   const {state, set, onChange, say, make, choices} = atlas;
-  const {DEPTHS, PARTS, change, rowNow, labels, hover, current, hidesNext, edges, onPayload, onQuestion} = atlas.steps;
-
-  const COVERED = "…";
+  const {DEPTHS, PARTS, COVERED, change, rowNow, labels, hover, disguised, current, hidesNext, edges, onPayload, onQuestion} = atlas.steps;
 
   atlas.stepsControls = (element) => {
     const find = (name) => element.querySelector(`[data-steps="${name}"]`);
@@ -16,12 +14,10 @@
       if (state.kind === "encoder_self") {
         return labels("source").map((label, value) => ({value, label: label.text, title: hover(label)}));
       }
-      const [read, written] = [labels("read"), labels("predicted")];
-      const secret = hidesNext() ? rowNow() : null;
-      const both = (value, name) => {
-        const from = secret !== null && value === secret + 1 ? COVERED : name(read[value]);
-        return `${from} → ${value === secret ? COVERED : name(written[value])}`;
-      };
+      const secret = hidesNext() ? rowNow() : -Infinity;
+      const [read, written] = [["read", secret + 1], ["predicted", secret]].map(([side, at]) =>
+        labels(side).map((label, value) => (value === at ? disguised(label) : label)));
+      const both = (value, name) => `${name(read[value])} → ${name(written[value])}`;
       return read.map((_, value) => ({value, label: both(value, ({text}) => text), title: both(value, hover)}));
     };
     /* Many words have a frame of their own, which stands where the chosen one is. */
@@ -86,9 +82,11 @@
       state.steps.depth, (value) => change({depth: value}),
     );
     const showWithout = () => {
+      const unscaled = current()?.facts.embedding_scale === 1 && current().request.model === atlas.maps.current()?.request.model;
+      const help = (value) => say(value === "embedding_scale" && unscaled ? "steps.without.no_factor" : `steps.without.${value}.help`);
       const options = ["", ...PARTS].map((value) => ({
         value, label: say(value ? `steps.without.${value}.chip` : "steps.without.nothing"),
-        spoken: value ? say(`steps.without.${value}`) : undefined, title: value ? say(`steps.without.${value}.help`) : undefined,
+        spoken: value ? say(`steps.without.${value}`) : undefined, title: value ? help(value) : undefined,
       }));
       choices(find("without"), options, state.steps.without, (value) => change({without: value}));
     };

@@ -60,6 +60,9 @@
     const again = list.some(({text}, other) => other !== j && text === label.text);
     return {...label, word: label.text, text: again ? `${label.text} (${j})` : label.text};
   });
+  /* A label of which nothing is told. */
+  const COVERED = "…";
+  const disguised = (label) => ({...label, text: COVERED, hover: COVERED});
   /* Tokens that read the same differ in the space before them: there it is shown. */
   const distinct = (list) => list.map((label) => {
     const alike = list.some(({text, raw}) => text === label.text && raw !== label.raw);
@@ -71,6 +74,6 @@
 
   atlas.steps = {
     decode, row, largest, norm, difference, entropy, softmax, indexOfLargest, number, bracketed, percent, shape, grouped, labels, quoted,
-    named, distinct, hover,
+    named, distinct, hover, COVERED, disguised,
   };
 })();

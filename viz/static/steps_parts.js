@@ -77,19 +77,19 @@
     return item;
   };
   const compare = (c) => {
-    const {payload: {without, translations, kind}, before, after, keys} = c;
+    const {payload: {without, translations}, before, after, keys, lacks} = c;
     const {alike, choiceButton, veil} = atlas.steps; // of parts that come later
     const box = make("section", "compare");
-    if (without === "causal_mask" && kind === "encoder_self") {
-      box.append(make("h3", "", say("steps.without.causal_mask")), make("p", "step-story", say("steps.without.no_mask")),
-        choiceButton(say("steps.without.no_mask.open"), {kind: "decoder_self"}));
+    if (lacks) {
+      box.append(make("h3", "", say(`steps.without.${without}`)), make("p", "step-story", say(`steps.without.${lacks}`)));
+      if (lacks === "no_mask") box.append(choiceButton(say("steps.without.no_mask.open"), {kind: "decoder_self"}));
       return box;
     }
     const names = [say("steps.with"), say(`steps.without.${without}.short`)];
     const rows = [before, after].map(({attention: {weights, masked}}, at) => ({
       id: at ? "after" : "before", name: names[at], cells: [...weights].map((weight) => number(weight)), tints: [...weights], off: masked,
     }));
-    const most = ({attention: {weights}}) => `${percent(Math.max(...weights))} ${keys[indexOfLargest(weights)].text}`;
+    const most = ({attention: {weights}}) => `${percent(Math.max(...weights))} ${keys[indexOfLargest(weights)].real}`;
     const spread = ({attention: {weights}}) => number(entropy(weights), 2);
     const facts = veil(make("div", "compare-facts"), "qkv softmax logits");
     facts.append(

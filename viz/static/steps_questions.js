@@ -5,7 +5,7 @@
  */
 (() => {
   const {say, make} = atlas;
-  const {number, percent, softmax, entropy, indexOfLargest, norm, quoted, grouped} = atlas.steps;
+  const {number, bracketed, percent, softmax, indexOfLargest, largest, quoted, grouped} = atlas.steps;
   const CHOICES = 4;
 
   /* Up to four of `count` things, the right one among them, in their own order: by how likely they are, so that none is absurd. */
@@ -16,16 +16,27 @@
   const banded = (share, bounds) => bounds.findIndex((bound) => share < bound);
 
   const QUESTIONS = {
-    /* Whose vector is longer, the word's or the place's? */
-    position: ({before: w}) => {
-      const [word, scaled, place] = [w.embedding, w.scaled, w.encoding].map(norm);
-      if (!place || !scaled) return null;
-      const ratio = scaled / place;
-      const right = ratio > 1.25 ? "word" : ratio < 0.8 ? "place" : "same";
+    /* Which number's sign does the position turn? It adds at most 1, so none that is larger; which of the small ones, only its pattern says.
+     * One that turns, one small one that doesn't, and two large ones, where there are such. */
+    position: ({before: {scaled, encoding, input}, token, position}) => {
+      if (largest(encoding) > 1.001 || !largest(encoding)) return null;
+      const clear = [...scaled.keys()].filter((i) => Math.abs(scaled[i]) > 0.05 && Math.abs(input[i]) > 0.05 && Math.abs(scaled[i]) < 3);
+      const turns = (i) => scaled[i] * input[i] < 0;
+      const small = (i) => Math.abs(scaled[i]) < 1;
+      const start = 7 * token.id + 31 * position; // another place in each list for another token, and the same each time
+      const from = (list) => list.map((_, at) => list[(start + at * 5) % list.length]);
+      const [turned, ...others] = [turns, (i) => !turns(i) && small(i), (i) => !turns(i) && !small(i)].map((is) => from(clear.filter(is)));
+      const picks = [...new Set([turned[0], others[0][0], ...others[1], ...others[0]])].filter((i) => i !== undefined).slice(0, CHOICES);
+      if (!turned.length || picks.length < CHOICES) return null;
+      const [i] = turned;
       return {
         ask: say("steps.ask.position"),
-        options: ["word", "same", "place"].map((value) => ({text: say(`steps.ask.position.${value}`), right: value === right})),
-        answer: say("steps.ask.position.answer", {word: number(word, 2), scaled: number(scaled, 2), place: number(place, 2)}),
+        options: picks.sort((a, b) => a - b).map((index) => ({
+          text: say("steps.ask.position.option", {index, value: number(scaled[index], 2)}), right: index === i,
+        })),
+        answer: say("steps.ask.position.answer", {
+          index: i, sum: `${number(scaled[i], 2)} + ${bracketed(encoding[i], 2)} = ${number(input[i], 2)}`,
+        }),
       };
     },
     /* Which key fits the query best? To be seen from the strips. */
@@ -73,18 +84,21 @@
         answer: say("steps.ask.mask.answer", {count: right, hidden: a.masked.length - right}),
       };
     },
-    /* What would become of this row if scores were not divided? */
+    /* How many keys would be left to be looked at if scores were not divided? */
     softmax: ({before: {attention: a}, scaled}) => {
-      if (!scaled || a.masked.filter((hidden) => !hidden).length < 2) return null;
+      const seen = a.masked.filter((hidden) => !hidden).length;
+      if (!scaled || seen < 2) return null;
       const without = softmax(a.products, a.masked).weights;
-      const [most, then] = [a.weights, without].map((weights) => Math.max(...weights));
-      const [spread, spreadThen] = [a.weights, without].map(entropy);
-      const right = Math.abs(spread - spreadThen) < 0.02 ? "same" : spreadThen < spread ? "sharper" : "flatter";
+      const [now, then] = [a.weights, without].map((weights) => [...weights].filter((weight) => weight >= 0.01).length);
+      const most = Math.min(seen, CHOICES); // the last answer: so many, or more where there are more
       return {
-        ask: say("steps.ask.softmax"),
-        options: ["sharper", "same", "flatter"].map((value) => ({text: say(`steps.ask.softmax.${value}`), right: value === right})),
+        ask: say("steps.ask.softmax", {now}),
+        options: Array.from({length: most}, (_, at) => ({
+          text: at + 1 === CHOICES && seen > CHOICES ? say("steps.ask.softmax.more", {count: CHOICES}) : String(at + 1),
+          right: Math.min(then, most) === at + 1,
+        })),
         answer: say("steps.ask.softmax.answer", {
-          most: percent(most), then: percent(then), spread: number(spread, 2), spread_then: number(spreadThen, 2),
+          count: then, most: percent(Math.max(...a.weights)), then: percent(Math.max(...without)),
         }),
       };
     },
@@ -115,10 +129,15 @@
   };
 
   /* How the questions of one row stand: it outlives what is on the page, so that an answered one stays so in the other language.
-   * onChange is told whenever one is opened or answered. */
+   * onChange is told whenever one is opened or answered; watch(write): what of a walk is to be written anew then, which `renamed` does, until
+   * the next walk `forget`s it. */
   const asked = (onChange) => {
     const all = new Map(); // name -> {stands: "closed", "open" or "answered", chosen: which option, or null}
+    const watching = new Set();
     return {
+      watch: (write) => watching.add(write),
+      renamed: () => watching.forEach((write) => write()),
+      forget: () => watching.clear(),
       clear: () => all.clear(),
       leave: (id) => all.delete(id), // there is nothing to ask
       of: (id, open) => all.get(id) ?? all.set(id, {stands: open ? "open" : "closed", chosen: null}).get(id),

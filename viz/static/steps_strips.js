@@ -138,7 +138,7 @@
   };
   const atIndex = (index, values) => say("steps.strip.at", {index, value: number(values[index])});
 
-  /* One strip for every key: [S, K] as rows, with one line that tells the numbers of all of them. */
+  /* One strip for every key: [S, K] as rows, with one line that tells the numbers of all of them. labels: those of steps_step.js. */
   const FEW = 12;
   const keyStrips = ({name, labels, matrix, tone = "muted", scale = largest(matrix), weights, weighted = false, pick}) => {
     const block = make("div", "key-strips");
@@ -153,16 +153,22 @@
       const label = make("div", `key-strip${weighted ? " weighted" : ""}`);
       const word = make("span", "key-word");
       word.dir = "auto";
-      word.append(make("span", "", labels[j].text));
+      const own = make("span");
+      word.append(own);
       if (labels[j].gives) word.dataset.gives = labels[j].gives;
       const values = atlas.steps.row(matrix, j);
+      const at = (index) => say("steps.strip.at_key", {key: labels[j].text, index, value: number(values[index])});
       label.append(word);
       if (weighted) label.append(make("span", "key-weight", weights[j] > 0 && weights[j] < 0.005 ? "< 0.01" : number(weights[j], 2)));
-      label.append(strip({
-        values, scale, tone, low: true, readout: said, pick: pick && ((index) => pick(index, j)),
-        spoken: say("steps.strip.of_key", {name, key: labels[j].text}),
-        at: (index) => say("steps.strip.at_key", {key: labels[j].text, index, value: number(values[index])}),
-      }));
+      const bars = strip({values, scale, tone, low: true, readout: said, pick: pick && ((index) => pick(index, j)), spoken: name, at});
+      label.append(bars);
+      const frame = bars.querySelector(".strip-frame");
+      labels[j].watch(() => {
+        own.textContent = labels[j].text;
+        word.classList.toggle("covered", labels[j].covered);
+        frame.setAttribute("aria-label", say("steps.strip.of_key", {name, key: labels[j].text}));
+        frame.setAttribute("aria-valuetext", at(Number(frame.getAttribute("aria-valuenow"))));
+      });
       return label;
     };
     block.append(...order.map(line));

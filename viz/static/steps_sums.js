@@ -7,7 +7,7 @@
   const {say, make} = atlas;
   const {number, bracketed, row, softmax, strip, largest} = atlas.steps;
   const MOST = 6; // terms of a long sum that are written out
-  const SERVER = ["q", "k", "v", "projected", "hidden", "ff_output", "logit", "normed"];
+  const SERVER = ["q", "k", "v", "projected", "hidden", "ff_output", "logit", "normed", "final"];
 
   /* Σ a b + bias, as text: the largest terms in their order, the rest as one number. */
   const sumOfProducts = (a, b, bias = null, most = MOST) => {
@@ -39,7 +39,7 @@
     silu: (x, y) => `${number(x)} × σ(${number(x)}) = ${number(y)}`,
   };
 
-  /* stage -> lines of text. w: a walk; f: facts of the model; i: which number of the vector, or which key. */
+  /* stage -> lines of text. w: a walk; f: facts of the model; i: which number of the vector, or which key; j: which key, beside i. */
   const here = {
     scaled: ({w, f: {embedding_scale: root}}, i) => [
       `${number(w.embedding[i])} × ${number(root, root % 1 ? 4 : 0)} = ${number(w.scaled[i])}`,
@@ -66,6 +66,10 @@
       const total = `${sumOf(powers, 12)} = ${number(sum)}`;
       return [total, `${number(powers[j])} / ${number(sum)} = ${number(a.weights[j])}`];
     },
+    weighted: ({w: {attention: a}}, i, j) => {
+      const value = row(a.v, j)[i];
+      return [`${number(a.weights[j])} × ${bracketed(value)} = ${number(a.weights[j] * value)}`];
+    },
     head_output: ({w: {attention: a}}, i) => {
       const column = Float32Array.from(a.weights, (_, j) => row(a.v, j)[i]);
       return [`${sumOfProducts(a.weights, column, null, 8)} = ${number(a.head_output[i])}`];
@@ -75,7 +79,8 @@
     probability: ({w}, i) => {
       const {logit, probability} = w.top[i];
       const line = `e^(${number(logit)} − ${bracketed(w.log_sum_exp)}) = ${number(probability)}`;
-      return [line, say("steps.sum.log_sum_exp", {value: number(w.log_sum_exp)})];
+      const over = w.shared_anew && w.never_written ? "steps.sum.log_sum_exp.written" : "steps.sum.log_sum_exp";
+      return [line, say(over, {value: number(w.log_sum_exp)})];
     },
   };
 
@@ -91,9 +96,9 @@
   };
 
   /* Where a step writes its arithmetic. ask(cell, then) gets a cell from the server. A cell is {title, context, stage, index, key, after};
-   * context: what `here` reads. start(cell): the example that stands there at first; show(cell): what a click asked for;
+   * context: what `here` reads; its title is read anew when tokens are named otherwise, of which watch(then) tells. start(cell): the example that stands there at first; show(cell): what a click asked for;
    * glance(cell or null): what is pointed at, as long as it is. */
-  const area = (ask) => {
+  const area = (ask, watch) => {
     const node = make("div", "sum");
     const name = make("p", "sum-name");
     const lines = make("div", "sum-lines");
@@ -109,8 +114,9 @@
       lines.replaceChildren(...found.map((line) => make("p", "sum-line", line)), ...(picture ? [picture] : []));
       if (node.offsetParent) room();
     };
-    const isHere = ({stage}) => !SERVER.includes(stage);
-    const local = ({title, context, stage, index}) => write(title, here[stage](context, index));
+    const isHere = ({stage, context}) => Boolean(context.tell) || !SERVER.includes(stage);
+    const local = ({title, context, stage, index, key}) => write(title, context.tell?.() ?? here[stage](context, index, key));
+    watch(() => standing());
     const start = (cell) => {
       node.hidden = false;
       standing = () => local(cell);
@@ -124,7 +130,7 @@
     };
     const show = (cell) => {
       const mine = ++turn;
-      const {title, context} = cell;
+      const {context} = cell;
       node.hidden = false;
       node.classList.add("picked");
       node.setAttribute("aria-live", "polite");
@@ -132,13 +138,13 @@
       if (isHere(cell)) return standing();
       standing = () => {};
       const {stage, index, key = null, after = false} = cell;
-      write(title, [say("steps.sum.waiting")]);
+      write(cell.title, [say("steps.sum.waiting")]);
       ask({stage, index, key, after}, (answer) => {
         if (mine !== turn) return;
         standing = () => {
-          if (!answer) return write(title, [say("steps.sum.missing")]);
+          if (!answer) return write(cell.title, [say("steps.sum.missing")]);
           const {lines: found, picture} = ofServer(answer);
-          write(title, [...(context.lead?.() ?? []), ...found], picture);
+          write(cell.title, [...(context.lead?.() ?? []), ...found], picture);
         };
         standing();
       });

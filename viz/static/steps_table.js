@@ -66,7 +66,7 @@
     });
   };
 
-  /* rows: [{id, name, cells: [text], exact: [text], deep, tints: [0 to 1], off: [bool]}]; label(row, j) names a cell for screen readers.
+  /* labels: those of steps_step.js; rows: [{id, name, cells: [text], exact: [text], deep, tints: [0 to 1], off: [bool]}]; label(row, j) names a cell for screen readers.
    * pick(id, j) is asked for on a click; glance(id, j), or glance(), is told what is pointed at; best: the column to show first. */
   const keyTable = ({labels, rows, pick, glance = () => {}, spoken, best = 0}) => {
     const frame = make("div", "key-frame");
@@ -76,9 +76,12 @@
     top.append(make("td"), ...labels.map((label, j) => {
       const head = make("th", label.special ? "special" : "");
       head.scope = "col";
-      const word = make("span", "", label.text);
+      const word = make("span");
       word.dir = "auto";
-      word.title = `${label.word ?? label.text} (${j})`;
+      label.watch(() => {
+        word.textContent = label.text;
+        word.title = `${label.word} (${j})`;
+      });
       if (label.gives) head.dataset.gives = label.gives;
       head.append(word);
       return head;
@@ -95,7 +98,7 @@
           button.type = "button";
           button.tabIndex = -1;
           const said = off[j] ? atlas.say("steps.row.hidden") : exact[j]; // no number that could be taken for a small weight
-          button.setAttribute("aria-label", `${name}, ${labels[j].text}: ${said}`);
+          labels[j].watch(() => button.setAttribute("aria-label", `${name}, ${labels[j].text}: ${said}`));
           button.addEventListener("click", () => pick(id, j));
           button.addEventListener("pointerenter", () => glance(id, j));
           button.addEventListener("focus", () => glance(id, j));

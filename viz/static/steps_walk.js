@@ -18,47 +18,48 @@
       step(c, "token", {story: say(c.payload.side === "source" ? "steps.token.story" : "steps.token.story.read", params), out: "id"}),
       step(c, "embedding", {
         story: say(plain ? "steps.embedding.plain" : "steps.embedding.story", {...params, root}), out,
-        code: plain ? "embedding_plain" : "embedding",
         parts: (sums) => [
-          both(c, sums, say("steps.name.embedding"), (w) => w.embedding, {scale}),
+          both(c, sums, say("steps.name.embedding"), (w) => w.embedding, {
+            scale, stage: "embedding", tell: (value, index) => say("steps.sum.learned", {id: token.id, index, value: number(value)}),
+          }),
           plain ? [] : both(c, sums, say("steps.name.scaled", {root}), (w) => w.scaled, {scale, stage: "scaled", example: true}),
         ],
       }),
       step(c, "position", {
-        params, out, code: f.layout === "halves" ? "position_halves" : "position", asks: "position",
+        params, out, asks: "position",
         parts: (sums) => [
           both(c, sums, say("steps.name.encoding", params), (w) => w.encoding, {scale, stage: "encoding"}),
           both(c, sums, say("steps.name.input"), (w) => w.input, {scale, stage: "input", example: true}),
         ],
       }),
       step(c, "stream", {
-        story: say(c.layer ? "steps.stream.story" : "steps.stream.first", {
-          layer: c.layer, before: c.layer === 1 ? "0" : `0–${c.layer - 1}`, layers: f.layers,
-        }),
-        parts: () => [streamPicture(c)], out, code: "",
+        story: say(`steps.stream.${["first", "one"][c.layer] ?? "story"}`, {layer: c.layer, before: `0–${c.layer - 1}`, layers: f.layers}),
+        parts: () => [streamPicture(c)], out,
       }),
     ];
   };
 
   /* ---- what stands around every sublayer ---- */
+  /* x: what a norm reads. */
+  const levelLine = (c, x, {mean, variance}) => {
+    const level = (x - mean) / Math.sqrt(variance + c.facts.eps);
+    const root = `√(${number(variance)} + ${number(c.facts.eps, 5)})`;
+    return [say("steps.sum.level", {sum: `(${number(x)} − ${bracketed(mean)}) / ${root} = ${number(level)}`})];
+  };
+  const levelNote = (c, {mean, variance}) =>
+    make("p", "step-note deep", say("steps.norm.numbers", {mean: number(mean), variance: number(variance), eps: number(c.facts.eps, 5)}));
   const levelled = (c, sums, name) => {
     const sub = sublayerOf(name);
-    const from = (of) => (c.pre ? of.input : of.added);
-    const lead = (walk, i) => {
-      const of = sub(walk);
-      const level = (from(of)[i] - of.mean) / Math.sqrt(of.variance + c.facts.eps);
-      const root = `√(${number(of.variance)} + ${number(c.facts.eps, 5)})`;
-      return [say("steps.sum.level", {sum: `(${number(from(of)[i])} − ${bracketed(of.mean)}) / ${root} = ${number(level)}`})];
-    };
-    const {mean, variance} = sub(c.before);
+    const lead = (walk, i) => levelLine(c, (c.pre ? sub(walk).input : sub(walk).added)[i], sub(walk));
     return [
       both(c, sums, say("steps.name.normed"), (w) => (c.pre ? sub(w).normed : sub(w).after), {stage: "normed", key: name, sub: name, lead}),
-      make("p", "step-note deep", say("steps.norm.numbers", {mean: number(mean), variance: number(variance), eps: number(c.facts.eps, 5)})),
+      levelNote(c, sub(c.before)),
     ];
   };
+  const copied = {stage: "copied", tell: (value) => say("steps.sum.copied", {value: number(value)})};
   const levelStep = (c, name) => step(c, "norm", {
     out: shape(c.facts.d_model),
-    parts: (sums) => [both(c, sums, say("steps.name.stream"), (w) => sublayerOf(name)(w).input), levelled(c, sums, name)],
+    parts: (sums) => [both(c, sums, say("steps.name.stream"), (w) => sublayerOf(name)(w).input, copied), levelled(c, sums, name)],
   });
   const addStep = (c, name) => {
     const sub = sublayerOf(name);
@@ -66,10 +67,10 @@
     const scale = Math.max(...[input, output, added].map(largest));
     return step(c, "add", {
       title: c.pre ? "steps.add.title" : "steps.add.post.title", story: say(c.pre ? "steps.add.story" : "steps.add.post.story"),
-      out: shape(c.facts.d_model), code: c.pre ? "add_pre" : "add_post",
+      out: shape(c.facts.d_model),
       parts: (sums) => [
-        both(c, sums, say("steps.name.stream"), (w) => sub(w).input, {scale}),
-        both(c, sums, say("steps.name.output"), (w) => sub(w).output, {scale}),
+        both(c, sums, say("steps.name.stream"), (w) => sub(w).input, {scale, ...copied}),
+        both(c, sums, say("steps.name.output"), (w) => sub(w).output, {scale, ...copied}),
         both(c, sums, say("steps.name.added"), (w) => sub(w).added, {scale, stage: "added", sub: name, example: true}),
         c.pre ? [] : levelled(c, sums, name),
       ],
@@ -90,7 +91,7 @@
         ],
       }),
       step(c, "output", {
-        params: sizes, out: shape(f.d_model), code: "",
+        params: sizes, out: shape(f.d_model),
         parts: (sums) => [both(c, sums, say("steps.name.ff_output"), (w) => sublayerOf("feed_forward")(w).output, {stage: "ff_output"})],
       }),
     ];
@@ -99,9 +100,11 @@
   /* The decoder's other attention, which is not the chosen one, in short. */
   const KIND_OF = {self_attn: "decoder_self", cross_attn: "cross"};
   const otherAttention = (c, name) => step(c, "other", {
-    title: `steps.other.${KIND_OF[name]}.title`, story: say(`steps.other.${KIND_OF[name]}`), out: shape(c.facts.d_model), code: "",
+    title: `steps.other.${KIND_OF[name]}.title`, story: say(`steps.other.${KIND_OF[name]}`), out: shape(c.facts.d_model),
     parts: (sums) => [
-      both(c, sums, say("steps.name.output"), (w) => sublayerOf(name)(w).output),
+      both(c, sums, say("steps.name.output"), (w) => sublayerOf(name)(w).output, {
+        stage: "other", tell: (value) => say("steps.sum.other", {value: number(value)}),
+      }),
       choiceButton(say("steps.other.open"), {kind: KIND_OF[name]}),
     ],
   });
@@ -144,11 +147,18 @@
     out: shape(c.keys.length, c.facts.d_model), parts: () => [choiceButton(say("steps.memory.open"), {kind: "cross"})],
   });
   const exit = (c) => {
-    const rest = c.facts.layers - 1 - c.layer;
+    const {layers} = c.facts;
+    const rest = layers - 1 - c.layer;
+    const closing = c.pre
+      ? {stage: "final", lead: (walk, i) => levelLine(c, walk.closing.input[i], walk.closing)}
+      : {stage: "ended", tell: (value) => say("steps.sum.ended", {last: layers - 1, value: number(value)})};
     const later = step(c, "later", {
-      story: say(rest > 1 ? "steps.later.story" : rest ? "steps.later.one" : "steps.later.none", {count: rest, last: c.facts.layers - 1}),
-      out: shape(c.facts.d_model), code: "",
-      parts: (sums) => [both(c, sums, say(c.pre ? "steps.name.final" : "steps.name.final.post"), (walk) => walk.final)],
+      story: say(rest > 1 ? "steps.later.story" : rest ? "steps.later.one" : "steps.later.none", {count: rest, last: layers - 1}),
+      out: shape(c.facts.d_model),
+      parts: (sums) => [
+        both(c, sums, say(c.pre ? "steps.name.final" : "steps.name.final.post"), (walk) => walk.final, closing),
+        c.pre && levelNote(c, c.before.closing),
+      ],
     });
     return [later, c.before.top ? nextToken(c) : memoryRow(c)];
   };
