@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 from playwright.sync_api import Locator, Page
+
+from model.analysis.walkthrough import Walk
+from model.config import TransformerConfig
+from viz.panels.steps_value import Steps, steps_value
 
 RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 ARITHMETIC = re.compile(r"[-+*/().\de ]+")
@@ -43,6 +48,36 @@ def table(page: Page, name: str) -> tuple[list[str], dict[str, np.ndarray]]:
         name,
     )
     return columns, {row: np.array([parsed(value) for value in values]) for row, values in rows}
+
+
+def payload(config: TransformerConfig, walk: Walk) -> str:
+    """What the page is sent of a walk, of a model that needs no words."""
+    tokens = [f"t{at}" for at in range(64)]
+    maps = np.zeros((8, 8, 64, len(walk.attention.weights)), np.float32)
+    trace = SimpleNamespace(encoder_self_attention=maps, decoder_self_attention=maps, cross_attention=maps)
+    translation = SimpleNamespace(src_tokens=tokens, tgt_in_tokens=tokens)
+    run = SimpleNamespace(translation=translation, trace=trace, request=SimpleNamespace(as_dict=dict))
+    return steps_value(run, config, Steps(walk))
+
+
+def built(page: Page, sent: str, read: str, words: list[str] | None = None) -> object:
+    """What `read`, a JavaScript function of (groups, asked), finds in a walk that is built from a payload and shown nowhere. words: what
+    its tokens are called."""
+    return page.evaluate(
+        """([sent, words, read]) => {
+          const real = atlas.maps.current;
+          const pieces = {en: words.map((text) => ({text, raw: text, hover: text}))};
+          atlas.maps.current = () => ({sides: {source: {pieces}, read: {pieces}, predicted: {pieces}}});
+          const asked = atlas.steps.asked(() => asked.renamed());
+          try {
+            const {groups} = atlas.steps.walk(atlas.steps.decode(JSON.parse(sent)), () => {}, asked);
+            return eval(read)(groups.map(({steps}) => steps), asked);
+          } finally {
+            atlas.maps.current = real;
+          }
+        }""",
+        [sent, words or [f"t{at}" for at in range(64)], read],
+    )
 
 
 def strip_values(frame: Locator) -> np.ndarray:

@@ -100,6 +100,29 @@ def test_tables_strips_and_sums_are_the_models(cross: Page, embedded: Translator
     said = parsed(level.locator(".sum-line").nth(1).inner_text().rpartition("= ")[2])
     assert said == pytest.approx(float(walk.sublayers[1].normed[40]), abs=1e-3)
 
+    # what is weighted, copied from the heads, and levelled by the closing norm
+    click_bar(step(cross, "mix").locator(".key-strip.weighted .strip-frame").nth(2), 5)
+    expect(step(cross, "mix").locator(".sum-name")).to_contain_text(EN["steps.name.weighted"])
+    ((worked_out, said),) = sums(step(cross, "mix"))
+    assert said == pytest.approx(float(attention[2] * walk.attention.v[2, 5]), abs=1e-4) and worked_out == pytest.approx(said, abs=2e-3)
+    at, size = 77, len(q)
+    joined = step(cross, "join").locator('[data-strip="joined"] .strip-frame')
+    joined.scroll_into_view_if_needed()
+    click_bar(joined, at)
+    said = f"{walk.attention.joined[at]:.4f}".replace("-", "−")
+    expect(step(cross, "join").locator(".sum-line")).to_have_text(
+        EN["steps.sum.joined"].format(value=said, head=at // size, index=at % size)
+    )
+    click_bar(step(cross, "later").locator('[data-strip="final"] .strip-frame'), 40)
+    expect(step(cross, "later").locator(".sum-line")).to_have_count(2)
+    level, last = (line.inner_text() for line in step(cross, "later").locator(".sum-line").all())
+    shown = parsed(level.rpartition("= ")[2].partition(";")[0])
+    closing = walk.closing
+    assert shown == pytest.approx((closing.before[40] - closing.mean) / np.sqrt(closing.variance + 1e-5), abs=2e-4)
+    assert parsed(last.rpartition("= ")[2]) == pytest.approx(float(walk.final[40]), abs=1e-3)
+    silent = cross.locator(".walk .strip-frame:not([data-asks])")
+    assert silent.count() == silent.and_(cross.locator(".sum .strip-frame")).count()  # every bar says how it was made
+
     # the next token, and the check of it all
     first = step(cross, "logits").locator(".top-line:not(.top-head)").first
     assert walk.top[0].token.strip("▁") == first.locator(".top-word").inner_text()

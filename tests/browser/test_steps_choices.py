@@ -16,7 +16,7 @@ from model.tokenizer import Tokenizer
 from model.translator import Translator
 from tests import tiny
 from tests.browser.conftest import NARROW, Open, serve
-from tests.browser.steps_view import parsed, step, table, wait_for_walk
+from tests.browser.steps_view import click_bar, parsed, step, table, wait_for_walk
 from viz.runs import Run
 from viz.text import LANGUAGES
 
@@ -204,7 +204,7 @@ def test_without_a_model_the_tab_says_why(open_page: Open) -> None:
 
 @pytest.fixture(scope="module")
 def halves(tmp_path_factory: pytest.TempPathFactory) -> Translator:
-    """Post-norm, sines before cosines, a decoder of other sizes than the encoder."""
+    """Post-norm, sines before cosines, embeddings as they are, a decoder of other sizes than the encoder."""
     tokenizer = Tokenizer(tiny.train_tokenizer(Path(tmp_path_factory.mktemp("tokenizer")) / "tokenizer.model"))
     config = tiny.tiny_config(
         tokenizer.vocab_size,
@@ -214,6 +214,7 @@ def halves(tmp_path_factory: pytest.TempPathFactory) -> Translator:
         position_layout="halves",
         norm="post",
         activation="silu",
+        scale_embedding=False,
     )
     return Translator(tiny.taught_model(config, tokenizer, steps=120), tokenizer, "tiny")
 
@@ -243,4 +244,34 @@ def test_a_post_norm_model_is_walked_in_its_own_order(open_page: Open, halves: T
     expect(step(page, "position").locator(".sum-line")).to_contain_text("cos(1 / 10000^0.1250)")  # 9 is the cosine of pair 1 of 8
     said = parsed(step(page, "position").locator(".sum-line").inner_text().rpartition("= ")[2])
     assert said == pytest.approx(np.cos(10000**-0.125), abs=1e-4)
+    click_bar(step(page, "later").locator('[data-strip="ended"] .strip-frame'), 5)
+    value = f"{walk.final[5]:.4f}".replace("-", "−")
+    expect(step(page, "later").locator(".sum-line")).to_have_text(EN["steps.sum.ended"].format(value=value, last=2))
     expect(page.locator(".step-check.fine")).to_be_visible()
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_factor_that_the_model_never_had_cannot_be_taken_away(open_page: Open, halves_site: str, lang: str) -> None:
+    search = "&text=I+am+a+student.&kind=cross&layer=1&head=3&step=1&depth=numbers&without=embedding_scale"
+    page = open_page(url=halves_site, picture=False, lang=lang, search=search)
+    page.locator("#tab-steps-button").click()
+    wait_for_walk(page, kind="cross", row=1, without="embedding_scale")
+    reason = LANGUAGES[lang]["steps.without.no_factor"]
+    expect(page.locator(".compare .step-story")).to_have_text(reason)
+    for gone in (".compare table", ".compare-text", ".strip.after", "[data-step=softmax] .key-table >> nth=1"):
+        expect(page.locator(gone)).to_have_count(0)
+    expect(page.locator('[data-steps="without"] label').nth(2)).to_have_attribute("title", reason)
+    expect(step(page, "embedding")).to_contain_text(LANGUAGES[lang]["steps.embedding.plain"][-12:])
+    one = LANGUAGES[lang]["steps.stream.one"].format(layer=1)
+    expect(step(page, "stream").locator(".step-story")).to_have_text(one)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_corner_of_the_compared_rows_has_their_ground(open_real: Open, theme: str) -> None:
+    page = open_real("steps", theme=theme, search="&kind=cross&layer=2&head=1&step=2&without=score_scale")
+    wait_for_walk(page, without="score_scale")
+    grounds = page.evaluate(
+        """[".compare", ".compare thead td", ".compare tbody th", "[data-step=scores] thead td", "body"]
+          .map((each) => getComputedStyle(document.querySelector(each)).backgroundColor)"""
+    )
+    assert grounds[0] == grounds[1] == grounds[2] and grounds[3] != grounds[0]

@@ -77,10 +77,11 @@
       const right = a.masked.filter((hidden) => !hidden).length;
       if (kind !== "decoder_self" || a.masked.length < 2) return null;
       const all = a.masked.length;
-      const counts = [...new Set([right, all, right - 1, right + 1, 1])].filter((count) => count > 0 && count <= all);
+      const from = Math.max(1, right - (position % 3)); // three that follow each other, of which now this is right, now that
+      const counts = [...new Set([from, from + 1, from + 2, all])].filter((count) => count <= all);
       return {
         ask: say("steps.ask.mask", {count: a.masked.length, position}),
-        options: counts.slice(0, CHOICES).sort((x, y) => x - y).map((count) => ({text: String(count), right: count === right})),
+        options: counts.map((count) => ({text: String(count), right: count === right})),
         answer: say("steps.ask.mask.answer", {count: right, hidden: a.masked.length - right}),
       };
     },
