@@ -24,7 +24,7 @@
   };
   const blocks = (which, kind) =>
     `for block in layers[${which}]:\n    rows = block(${kind === "encoder_self" ? "rows" : "rows, memory"})\n`;
-  const ROWS = "rows = torch.stack(x_of_every_token)  # [T, D]\n";
+  const ROWS = "rows = torch.stack(x_of_every_token)  # each as x: [T, D]\n";
   const ACTIVATIONS = {relu: `max(0, ${I("h")})`, gelu: `${I("h")} · Φ(${I("h")})`, silu: `${I("h")} · σ(${I("h")})`};
   const PART = "part = slice(head * head_dim, (head + 1) * head_dim)";
 
