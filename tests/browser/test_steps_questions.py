@@ -215,7 +215,6 @@ def test_no_question_has_nearly_always_the_same_answer(open_real: Open, embedded
         places, answers = zip(*found, strict=True)
         assert len(found) >= {"position": 100, "softmax": 90}.get(name, 20)
         shares = [max(Counter(each).values()) / len(found) for each in (places, answers)]
-        print(name, len(found), shares)
         assert max(shares) <= 0.7, (name, shares)
     assert np.mean(smallest) <= 0.7
 
