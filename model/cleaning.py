@@ -20,7 +20,12 @@ _PLAIN = dict.fromkeys("‘’‚‛ʼ′＇`´", "'") | dict.fromkeys("“”�
 _PLAIN |= dict(zip("！（），．：；？％＄", "!(),.:;?%$", strict=True))
 _TO_PLAIN = str.maketrans(_PLAIN)
 
-_SENTENCE = re.compile("[^.!?]+")
+# A dot ends no sentence within a word or number, behind a letter alone ("U.S.", "J. Smith"), or behind a title.
+_SENTENCE = re.compile(r"(?:[^.!?]|[.!?](?!\s|$)|(?<=\b[A-Z])\.|(?<=\b(?:MR|MS|DR|ST))\.|(?<=\bMRS)\.)+[.!?]*")
+_SHORT_WORDS = {"GO", "HE", "HI", "ME", "MY", "NO", "SO", "WE"}  # two letters that are no abbreviation
+_DOTTED = re.compile(r"\b(?:[a-z]\.)+")
+_SMALL_DOTTED = {"a.m.", "p.m.", "e.g.", "i.e."}
+_TITLE = re.compile(r"\b(?:mrs?|ms|dr|st)\.")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _VOWEL = re.compile("[AEIOUY]")
 _PRONOUN = re.compile(r"\bi\b")
@@ -68,18 +73,20 @@ def plain_punctuation(text: str) -> str:
 def plain_case(text: str) -> str:
     """The text with its sentences in capitals written as usual ("I LOST MY KEYS." as "I lost my keys.").
 
-    The embedded model's training saw few capitals, and cuts them into single letters. Sentences with a small letter stay, so do one or two
-    letters alone ("OK", "U.S.") and a word alone without a vowel ("BBC").
+    The embedded model's training saw few capitals, and cuts them into single letters. Names lose theirs, too. Sentences with a small
+    letter stay, so do abbreviations alone: of two letters ("OK"), with dots ("U.S."), without a vowel ("BBC").
     """
     return _SENTENCE.sub(lambda match: _usual_case(match[0]), text)
 
 
 def _usual_case(sentence: str) -> str:
     words = [word for word in _LETTERS.findall(sentence) if word.upper() != word.lower()]
-    few = len(words) < 2 and not any(len(word) > 2 and _VOWEL.search(word) for word in words)
+    few = len(words) < 2 and not any(word in _SHORT_WORDS or (len(word) > 2 and _VOWEL.search(word)) for word in words)
     if few or max(map(len, words)) < 2 or any(map(str.islower, sentence)):
         return sentence
-    return _LETTERS.sub(lambda match: match[0][0].upper() + match[0][1:], _PRONOUN.sub("I", sentence.lower()), count=1)
+    small = _DOTTED.sub(lambda match: match[0] if match[0] in _SMALL_DOTTED else match[0].upper(), sentence.lower())
+    small = _TITLE.sub(lambda match: match[0].capitalize(), _PRONOUN.sub("I", small))
+    return _LETTERS.sub(lambda match: match[0][0].upper() + match[0][1:], small, count=1)
 
 
 def _is_visible(character: str) -> bool:

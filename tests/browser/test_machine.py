@@ -169,7 +169,7 @@ def test_by_keyboard_from_block_to_block_and_inside(open_real: Open) -> None:
     page.wait_for_function("new URLSearchParams(location.search).get('block') === 'encoder.5'")
 
 
-@pytest.mark.parametrize("wrong", ["decoder.77.cross_attn", "encoder.0.cross_attn", "constructor"])
+@pytest.mark.parametrize("wrong", ["decoder.77.cross_attn", "encoder.0.cross_attn", "constructor", "foo.0.bar"])
 def test_a_block_that_is_not_there_is_named_and_left_out(open_real: Open, wrong: str) -> None:
     page = machine(open_real("machine", search=f"&block={wrong}&config=nonsense&own=0.0.0.0.0.0.x.y"))
     page.wait_for_function("atlas.leftOut.all().length === 3")

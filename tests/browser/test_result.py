@@ -63,7 +63,7 @@ def test_capitals_that_were_read_as_small_letters_are_told(open_pieces) -> None:
     expect(facts).not_to_contain_text("capitals")
     page.locator("#sentence textarea").fill("THE DOG RAN.")
     expect(facts).to_contain_text("capitals read as small letters")
-    expect(facts.get_by_text("capitals")).to_have_attribute("title", re.compile("usual case"))
+    expect(facts.get_by_text("capitals")).to_have_attribute("title", re.compile("small letters"))
     page.locator("#sentence textarea").fill("The dog ran.")
     expect(facts).not_to_contain_text("capitals")
 

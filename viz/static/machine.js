@@ -82,7 +82,7 @@
     };
     const exists = (id) => {
       const {stack, layer, place, part} = parse(id);
-      if (layer !== null) return layer < value.picture.sizes[stack].layers && (!part || Object.hasOwn(value.picture.places, place));
+      if (layer !== null) return layer < value.picture.sizes[stack]?.layers && (!part || Object.hasOwn(value.picture.places, place));
       return Object.hasOwn(value.picture.places, id) || ["memory", "softmax", "encoder.positions", "decoder.positions"].includes(id);
     };
     /* A block of an address that this picture has not: said once, and forgotten. Another configuration may have had one that was clicked. */

@@ -8,7 +8,7 @@ TEXT: dict[str, str] = {
     "positions.wavelengths.sentence": "this sentence: {count} tokens",
     "positions.wavelengths.said": "{pairs} pairs, from {shortest} to {longest} positions. {inside} of them come round within the {limit} positions of this model; "
     "{slow} are longer than {bound} and hardly move in any sentence.",
-    "positions.wavelengths.said.sentence": "Within this sentence's {tokens} tokens, {inside} pairs come round. The others only begin their wave.",
+    "positions.wavelengths.said.sentence": "From the first to the last of this sentence's {tokens} tokens, {inside} pairs come round. The others only begin their wave.",
     "positions.wavelengths.more": "The wavelengths here are read off the model's own table, from the angle between its first two rows. They lie on a straight line because the axis is logarithmic: "
     "equal factors are equal steps (Vaswani et al. 2017, section 3.5). A low dimension is a fast wave; some pictures on the web have it the other way round.",
     "alt.wavelengths": "Wavelength of each of {dimensions} dimensions on a logarithmic axis, from {shortest} to {longest} positions",

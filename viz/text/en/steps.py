@@ -37,7 +37,7 @@ TEXT = {
     "steps.without.embedding_scale.help": "Token vectors go in as they stand in the table, so the position weighs more beside them (2017, section 3.4).",
     "steps.without.causal_mask.help": "Every row of the decoder may look at later tokens too, in the finished sentence that the rows here are computed from (2017, section 3.2.3).",
     "steps.without.positions.help": "Nothing says any more where a token stands. The model can tell words apart, but not their order (2017, section 3.5).",
-    "steps.without.anew": "The whole model runs anew without it. All steps and layers before this one ran without it too, so q and k are other numbers already.",
+    "steps.without.anew": "The whole model runs anew without it. All steps and layers before this one ran without it too, so q, or k, or both are other numbers already.",
     "steps.without.alike": "Nothing before this step has changed, so q and k are the same.",
     "steps.without.no_factor": "This model never multiplies its token vectors by √d_model. So there is nothing to take away, and nothing can change here.",
     "steps.without.no_mask": "The encoder has no causal mask: every word may look at every other as it is. So nothing can change here. The mask is at work in the decoder's self-attention.",

@@ -16,7 +16,7 @@ TEXT = {
     "steps.ask.scores": "For {key}, q · k is {product}, and d_k is {size}. What is the score?",
     "steps.ask.scores.answer": "{product} / √{size} = {product} / {root} = {score}.",
     "steps.ask.mask": "This row stands at position {position}, counted from 0, and there are {count} tokens. How many may it look at?",
-    "steps.ask.mask.answer": "{count}: all up to and including itself. {hidden} stay hidden.",
+    "steps.ask.mask.answer": "{count}: all up to and including itself. Hidden: {hidden}.",
     "steps.ask.softmax": "Keys that get at least 1% of the weight: {now}. How many would there be, with the same q and k, if scores were not divided by √d_k?",
     "steps.ask.softmax.more": "{count} or more",
     "steps.ask.softmax.answer": "It would be {count}, and the largest weight would go from {most} to {then}. Dividing all scores by the same number keeps their order but brings them closer. (“Take away” above runs the whole model without the division: then q and k change too.)",

@@ -8,7 +8,7 @@ TEXT: dict[str, str] = {
     "positions.wavelengths.sentence": "这句话：{count} 个词元",
     "positions.wavelengths.said": "共 {pairs} 对，波长从 {shortest} 到 {longest} 个位置。其中 {inside} 对在这个模型的 {limit} 个位置以内转完一圈；"
     "{slow} 对的波长超过 {bound}，在任何句子里都几乎不动。",
-    "positions.wavelengths.said.sentence": "在这句话的 {tokens} 个词元以内，{inside} 对转完一圈，其余的才刚开始。",
+    "positions.wavelengths.said.sentence": "从这句话的第一个词元到最后一个（共 {tokens} 个），{inside} 对转完一圈，其余的才刚开始。",
     "positions.wavelengths.more": "这里的波长是从模型自己的表里读出来的：看前两行之间转过的角度。因为纵轴是对数的，相同的倍数就是相同的步长，所以它们排成一条直线"
     "（Vaswani 等 2017，3.5 节）。维数低，波就快；网上有些图正好画反了。",
     "alt.wavelengths": "{dimensions} 个维度的波长，纵轴为对数，从 {shortest} 到 {longest} 个位置",

@@ -37,7 +37,7 @@ TEXT = {
     "steps.without.embedding_scale.help": "词元向量照表里的样子送进去，旁边的位置就显得更重（2017，第 3.4 节）。",
     "steps.without.causal_mask.help": "解码器的每一行也能看后面的词元：这里的各行都是从写完的整句算出来的（2017，第 3.2.3 节）。",
     "steps.without.positions.help": "再也没有什么说明词元站在哪里。模型分得清词，却分不清顺序（2017，第 3.5 节）。",
-    "steps.without.anew": "整个模型都在没有它的情况下重算。前面的各步各层也没有它，所以 q 和 k 已经是另一些数。",
+    "steps.without.anew": "整个模型都在没有它的情况下重算。前面的各步各层也没有它，所以 q、k 或两者已经是另一些数。",
     "steps.without.alike": "这一步之前什么都没有变，所以 q 和 k 不变。",
     "steps.without.no_factor": "这个模型的词元向量本来就不乘 √d_model，没有可拿掉的，所以这里不会有变化。",
     "steps.without.no_mask": "编码器没有因果掩码：本来每个词就可以看所有的词，所以这里不会有变化。掩码在解码器的自注意力里起作用。",
