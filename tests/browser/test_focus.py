@@ -47,7 +47,10 @@ def assert_lit(page: Page, row: int | None, column: int | None) -> None:
 
 def point(page: Page, row: int, column: int) -> None:
     page.locator("#map .nsewdrag").first.scroll_into_view_if_needed()
-    place = cell(page, row, column)
+    before, place = None, cell(page, row, column)
+    while place != before:  # what is drawn later may still push the map down
+        page.wait_for_timeout(250)
+        before, place = place, cell(page, row, column)
     x, y = (place["left"] + place["right"]) / 2, (place["top"] + place["bottom"]) / 2
     page.mouse.move(x - 3, y - 3)
     page.mouse.move(x, y)
