@@ -30,6 +30,8 @@ ARGS = [
 ]
 WIDE, NARROW = (1440, 900), (390, 844)
 
+expect.set_options(timeout=60_000)  # a busy machine is no failure
+
 
 def serve(demo) -> str:
     """Starts `demo` on a free port in this process and returns its address."""

@@ -15,7 +15,6 @@ from model.analysis.word_order import read_orders, shuffled
 from model.translator import Translator
 from tests.browser.conftest import NARROW, Open
 
-expect.set_options(timeout=60_000)  # a busy machine is no failure
 TEXT = "The cat saw the other cat."  # 9 tokens with prefix and end; "cat" at 2 and 6
 SEARCH = f"&text={TEXT.replace(' ', '+')}&beam=2"
 

@@ -16,7 +16,6 @@ from tests.browser.steps_view import bars, click_bar, parsed, step, strip_values
 from viz.runs import Run
 from viz.text import LANGUAGES
 
-expect.set_options(timeout=60_000)  # a busy machine is no failure
 EN, ZH = LANGUAGES["en"], LANGUAGES["zh"]
 LAYER, HEAD, ROW = 1, 3, 3
 CROSS = f"&kind=cross&layer={LAYER}&head={HEAD}&step={ROW}"

@@ -20,7 +20,6 @@ from tests.browser.steps_view import click_bar, parsed, step, table, wait_for_wa
 from viz.runs import Run
 from viz.text import LANGUAGES
 
-expect.set_options(timeout=60_000)  # a busy machine is no failure
 EN, ZH = LANGUAGES["en"], LANGUAGES["zh"]
 SMALLEST = """() => Math.min(...[...document.querySelectorAll("#steps-area *")]
   .filter((node) => node.offsetParent && [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim()))

@@ -22,7 +22,6 @@ from tests.model.analysis.walk_reference import SHAPES, SRC_IDS, TGT_IDS
 from tests.model.factories import tiny_model
 from viz.runs import Run
 
-expect.set_options(timeout=60_000)  # a busy machine is no failure
 BANNED = (0, 3, 5)
 PLACES = [Place("encoder_self", layer, 3, 4 - layer) for layer in (0, 1)]
 PLACES += [Place("decoder_self", 0, 0, 3), Place("decoder_self", 2, 1, 2), Place("cross", 1, 1, 5), Place("cross", 2, 0, 0)]

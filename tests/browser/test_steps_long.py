@@ -13,7 +13,6 @@ from tests.browser.steps_view import parsed, step, sums, wait_for_walk
 from viz.runs import Run
 from viz.text import LANGUAGES
 
-expect.set_options(timeout=60_000)  # a busy machine is no failure
 EN, ZH = LANGUAGES["en"], LANGUAGES["zh"]
 LONG = "The old man who lived in the small house by the sea told the children a long story about a ship and its brave captain ."
 IN_VIEW = """(node) => {

@@ -15,7 +15,6 @@ from tests.browser.steps_view import built, parsed, payload, step, table, wait_f
 from viz.runs import Run
 from viz.text import LANGUAGES
 
-expect.set_options(timeout=60_000)  # a busy machine is no failure
 EN, ZH = LANGUAGES["en"], LANGUAGES["zh"]
 REPEATED = "&text=no+no+no+no&kind=cross&layer=1&head=2&step=2"
 

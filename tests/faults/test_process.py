@@ -16,8 +16,8 @@ from types import SimpleNamespace
 
 import gradio as gr
 import pytest
-from gradio_client import Client
 
+from tests.programs import program
 from viz import startup
 from viz.serve import serve
 
@@ -60,7 +60,7 @@ def start(tmp_path: Path) -> Iterator[Callable[[], tuple[subprocess.Popen, str]]
 
 def busy(url: str) -> None:
     """Asks for a translation that takes long and waits until it is under way."""
-    job = Client(url, verbose=False).submit(LONG, "fra", 8, api_name="/translate")
+    job = program(url).submit(LONG, "fra", 8, api_name="/translate")
     for _ in range(300):
         if str(job.status().code) == "Status.PROCESSING":
             return
@@ -78,7 +78,7 @@ def test_killed_in_a_translation_it_starts_again_and_ends_when_it_is_told_to(
     process.wait()
 
     process, url = start()  # on the same port, at once
-    assert Client(url, verbose=False).predict("I am a student.", "fra", api_name="/translate")["text"] == "Je suis étudiant."
+    assert program(url).predict("I am a student.", "fra", api_name="/translate")["text"] == "Je suis étudiant."
     busy(url)
     stream = urllib.request.urlopen(f"{url}/gradio_api/heartbeat/test", timeout=5)  # an open page
     before = time.monotonic()

@@ -14,12 +14,12 @@ from typing import TypeVar
 
 import httpx
 import pytest
-from gradio_client import Client
 from gradio_client.utils import QueueError
 
 import app
 from model.errors import NotWantedError
 from tests.load.visitors import Visitor, class_of, visiting
+from tests.programs import program
 from tests.viz.fakes import FakeTranslator, recorded_run
 from viz import limits, page, sessions
 from viz.runs import RunCache
@@ -68,6 +68,13 @@ def translator() -> Slow:
     return Slow()
 
 
+@pytest.fixture(autouse=True)
+def opened(translator: Slow) -> Iterator[None]:
+    """What a failed test holds up holds up no other."""
+    yield
+    translator.gate.set()
+
+
 @pytest.fixture(scope="module")
 def served(translator: Slow) -> Iterator:
     """(Blocks, address), the cache of runs as large as thirty of these sentences need."""
@@ -75,7 +82,6 @@ def served(translator: Slow) -> Iterator:
     options = page.launch_options() | {"server_name": "127.0.0.1", "server_port": None}
     _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True, **options)
     yield demo, url.rstrip("/")
-    translator.gate.set()
     demo.close()
 
 
@@ -90,6 +96,13 @@ def until(condition: Callable[[], bool], seconds: float = 20) -> None:
     while not condition():
         assert time.monotonic() < end, "it never came to be"
         time.sleep(0.02)
+
+
+async def read(tab: Visitor, reached: set[str]) -> None:
+    """Listens until it is cancelled. reached: takes the tab's session once a message has come."""
+    async with tab.stream() as messages:
+        async for _ in messages:
+            reached.add(tab.session)
 
 
 def working(demo) -> int:
@@ -133,7 +146,7 @@ def test_whoever_finds_the_queue_full_asks_again_and_is_answered(served: tuple, 
 
 def test_a_program_that_finds_the_queue_full_is_told(served: tuple, monkeypatch: pytest.MonkeyPatch) -> None:
     demo, url = served
-    client = Client(url, verbose=False)
+    client = program(url)
     monkeypatch.setattr(demo._queue, "max_size", 0)
     with pytest.raises(QueueError, match="Queue is full"):
         client.predict("I love you.", api_name="/translate")
@@ -148,17 +161,12 @@ def test_closed_tabs_do_not_hold_the_model(served: tuple, translator: Slow) -> N
 
     reached: set[str] = set()
 
-    async def read(tab: Visitor) -> None:
-        async with tab.stream() as messages:
-            async for _ in messages:
-                reached.add(tab.session)
-
     async def visit() -> int:
         async with visiting(url) as (http, event):
             tabs = [Visitor(http, event) for _ in range(20)]
             for i, tab in enumerate(tabs):
                 assert (await tab.join(f"Nobody waits for sentence {i} of a tab", "fra", 4)).status_code == 200
-            reading = [asyncio.create_task(read(tab)) for tab in tabs]
+            reading = [asyncio.create_task(read(tab, reached)) for tab in tabs]
             while len(reached) < len(tabs) or not translator.inside:
                 await asyncio.sleep(0.02)
             assert len(demo._queue) == len(tabs) - 1
@@ -183,24 +191,20 @@ def test_a_translation_under_way_ends_with_the_last_who_waits_for_it(served: tup
     demo, url = served
     text, translator.steps = f"A very long sentence, {len(stay)} {stay}", []
     translator.gate.clear()
-
-    async def read(tab: Visitor) -> None:
-        async with tab.stream() as messages:
-            async for _ in messages:
-                pass
+    reached: set[str] = set()
 
     async def visit() -> None:
         async with visiting(url) as (http, event):
             tab = Visitor(http, event)
             assert (await tab.join(text, "fra", 4)).status_code == 200
-            reading = asyncio.create_task(read(tab))
-            while not translator.inside:
+            reading = asyncio.create_task(read(tab, reached))
+            while not reached or not translator.inside:  # a tab that is closed before it listens is not known to have left
                 await asyncio.sleep(0.02)
             others = []
             if "page" in stay:
                 others.append(asyncio.create_task(Visitor(http, event).translate(text)))
             if "program" in stay:
-                others.append(asyncio.to_thread(Client(url, verbose=False).predict, text, "fra", api_name="/translate"))
+                others.append(asyncio.to_thread(program(url).predict, text, "fra", api_name="/translate"))
                 others[0] = asyncio.create_task(others[0])
             while len(demo._queue) < len(others):
                 await asyncio.sleep(0.02)
@@ -222,7 +226,7 @@ def test_a_program_that_cancels_gives_up_what_is_under_way(served: tuple, transl
     demo, url = served
     translator.steps = []
     translator.gate.clear()
-    client = Client(url, verbose=False)
+    client = program(url)
     job = client.submit("A long one that a program cancels", "fra", api_name="/translate")
     until(lambda: bool(translator.inside))
     (running,) = [each for jobs in demo._queue.active_jobs if jobs for each in jobs]

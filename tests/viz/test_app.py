@@ -10,10 +10,8 @@ from urllib.parse import urljoin
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 
-import httpx
 import numpy as np
 import pytest
-from gradio_client import Client
 from gradio_client.exceptions import AppError
 from gradio_client.utils import extract_validation_message
 
@@ -24,6 +22,7 @@ from model.pool import ModelPool
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from model.translator import Translator
+from tests.programs import http_client, program
 from tests.tiny import tiny_config, train_tokenizer
 from tests.viz.fakes import ARABIC, DECODER, FakeTranslator, recorded_run, shelf
 from viz import page
@@ -48,7 +47,7 @@ def url() -> Iterator[str]:
 
 
 def test_the_public_endpoints_and_no_others(url: str) -> None:
-    client = Client(url, verbose=False)
+    client = program(url)
     assert sorted(client.view_api(return_format="dict")["named_endpoints"]) == ["/attention", "/load_model", "/translate"]
     found = client.predict("I love you.", api_name="/translate")
     assert found["text"] == "Je t'aime."
@@ -71,21 +70,21 @@ def test_the_public_endpoints_and_no_others(url: str) -> None:
     ],
 )
 def test_errors_reach_a_program_as_one_sentence(url: str, arguments: dict, message: str) -> None:
-    client = Client(url, verbose=False)
+    client = program(url)
     with pytest.raises(AppError, match=message) as caught:
         client.predict(**arguments, api_name="/translate")
     assert "Traceback" not in str(caught.value) and "/" not in str(caught.value).replace("and/or", "")
 
 
 def test_attention_is_range_checked(url: str) -> None:
-    client = Client(url, verbose=False)
+    client = program(url)
     for bad in ({"layer": DECODER[0]}, {"layer": -1}, {"head": "9"}, {"head": "x"}, {"kind": "diagonal"}):
         with pytest.raises(AppError, match="not possible"):
             client.predict("hello", **bad, api_name="/attention")
 
 
 def test_the_page_names_plotly_early_and_serves_it(url: str) -> None:
-    with httpx.Client(base_url=url, trust_env=False) as http:
+    with http_client(url) as http:
         answer = http.get("/")
         assert answer.headers["link"] == f"<{plotly_script_url()}>; rel=preload; as=script"
         assert "link" not in http.get("/config").headers
@@ -99,7 +98,7 @@ def test_the_page_names_plotly_early_and_serves_it(url: str) -> None:
 
 def test_what_the_page_names_is_served(url: str) -> None:
     """Gradio's own manifest and OpenAPI schema name addresses that are closed here."""
-    with httpx.Client(base_url=url, trust_env=False) as http:
+    with http_client(url) as http:
         (named,) = re.findall('<link rel="manifest" href="([^"]+)"', http.get("/").text)
         manifest = http.get(named)
         assert manifest.headers["content-type"] == "application/manifest+json" and manifest.json()["name"] == "Attention Atlas"
@@ -110,7 +109,7 @@ def test_what_the_page_names_is_served(url: str) -> None:
 
 def test_a_refusal_of_the_door_can_be_read_by_the_client(url: str) -> None:
     """gradio_client takes a 422 for something else, and fails over it."""
-    with httpx.Client(base_url=url, trust_env=False) as http:
+    with http_client(url) as http:
         for path, body in (("queue/join", {"fn_index": 0, "data": [1] * 50, "session_hash": "x"}), ("call/v2/translate", {"txt": "a"}),
                            ("call/translate", {"data": [{"path": "a", "meta": {}}, "", 4, "", "embedded"]})):
             refused = http.post(f"/gradio_api/{path}", json=body)

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
-from gradio_client import Client
 
 import app
 from model.errors import TooManyLoadsError
 from model.pool import ModelPool
+from tests.programs import PATIENCE, http_client, program
 from tests.viz.clock import Clock
 from tests.viz.fakes import ARABIC, GERMAN, FakeTranslator, recorded_run, shelf
 from viz import calls, limits, page, sessions
@@ -82,7 +82,7 @@ def demo(served: tuple, translator: Waiting, clock: Clock) -> Iterator:
 
 @pytest.fixture
 def http(demo) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=demo.local_url, trust_env=False, timeout=30) as client:
+    with http_client(demo.local_url) as client:
         yield client
 
 
@@ -94,7 +94,7 @@ def join(http: httpx.Client, demo, name: str = "on_translate", session: str = "a
 
 def elsewhere(demo) -> httpx.Client:
     """Asks from another address of this machine."""
-    return httpx.Client(base_url=demo.local_url, timeout=30, transport=httpx.HTTPTransport(local_address="127.0.0.2"))
+    return httpx.Client(base_url=demo.local_url, timeout=PATIENCE, transport=httpx.HTTPTransport(local_address="127.0.0.2"))
 
 
 def until_it_runs(demo, translator: Waiting) -> None:
@@ -225,7 +225,7 @@ def test_answers_that_nobody_fetches_are_let_go(demo, http: httpx.Client, monkey
 
 
 def test_a_program_that_asks_too_often_is_told_when_to_go_on(demo) -> None:
-    client = Client(demo.local_url, verbose=False)
+    client = program(demo.local_url)
     for _ in range(10):
         assert client.predict("I love you.", api_name="/translate")["text"] == "Je t'aime."
     with pytest.raises(httpx.HTTPStatusError) as caught:
