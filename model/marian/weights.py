@@ -30,6 +30,8 @@ _PROJECTIONS = ("q_proj", "k_proj", "v_proj", "out_proj")
 _NORMS = {"self_attn_layer_norm": "self_attn_norm", "encoder_attn_layer_norm": "cross_attn_norm", "final_layer_norm": "feed_forward_norm"}
 _LINEAR = {"fc1": "feed_forward.linear1", "fc2": "feed_forward.linear2"}
 
+_SAME_POSITIONS = 1e-3  # what a table loses that was kept in half precision
+
 
 @dataclass(frozen=True)
 class LoadWarning:
@@ -37,6 +39,7 @@ class LoadWarning:
 
     "tie_conflict"   matrices that the configuration says are one differ in the file; `detail` names those that were left out
     "not_applied"    rules of generation that the checkpoint asks for and that are not built here
+    "own_positions"  the file's table of positions is not that of sines and cosines; `detail` is the largest difference
     """
 
     code: str
@@ -45,6 +48,8 @@ class LoadWarning:
     def __str__(self) -> str:
         if self.code == "tie_conflict":
             return f"The file holds other values for matrices that should be one, and these were left out: {self.detail}."
+        if self.code == "own_positions":
+            return f"The file's table of positions differs from that of sines and cosines by up to {self.detail}."
         return f"The model asks for rules of generation that are not applied here: {self.detail}."
 
 
@@ -74,6 +79,9 @@ def load_marian(folder: Path, config: MarianConfig, device: str | torch.device =
     warnings = [LoadWarning("tie_conflict", ", ".join(left_out))] if left_out else []
     if config.generation.not_applied:
         warnings.append(LoadWarning("not_applied", ", ".join(config.generation.not_applied)))
+    difference = max(float((table - formula).abs().max()) for table in (src_positions, tgt_positions))
+    if not difference <= _SAME_POSITIONS:
+        warnings.append(LoadWarning("own_positions", f"{difference:.2g}"))
     return LoadedMarian(model.to(device).eval(), tuple(warnings))
 
 

@@ -126,7 +126,7 @@ def sums(section: Locator) -> list[tuple[float, float]]:
         if not equals:
             continue
         left = re.sub(r"·10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)", lambda power: f"e{power[1].translate(RAISED)}", left.rsplit("=", 1)[0])
-        left = re.sub(r"\(\d+ more: ([^)]+)\)", r"(\1)", left).replace("bias ", "").replace("−", "-").replace("×", "*")
+        left = re.sub(r"\([\d,]+ more: ([^)]+)\)", r"(\1)", left).replace("bias ", "").replace("−", "-").replace("×", "*")
         assert ARITHMETIC.fullmatch(left.strip()), line
         found.append((float(eval(left)), parsed(right.strip())))
     return found

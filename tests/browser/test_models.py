@@ -7,10 +7,14 @@ import threading
 import pytest
 from playwright.sync_api import expect
 
+from model.marian.weights import LoadWarning
 from model.pool import ModelPool
 from tests.browser.conftest import NARROW, WIDE, Gate, Open, choose, figure, targets, type_id, wait_for_words, wait_until_drawn
 from tests.programs import program
 from tests.viz.fakes import ARABIC, GERMAN, ROMANCE
+from viz.text import LANGUAGES
+
+EN, ZH = LANGUAGES["en"], LANGUAGES["zh"]
 
 
 def test_another_model_translates_the_sentence_that_is_there(models_site: str, open_page: Open) -> None:
@@ -74,6 +78,19 @@ def test_a_map_that_the_next_model_lacks_becomes_its_last(models_site: str, open
     shows("encoder_self", 0, 1, "Encoder self-attention")
     page.locator("#sentence textarea").fill("I love you.")
     wait_for_words(page, "أحبك")
+
+
+def test_a_model_with_another_table_of_positions_is_not_told_as_sines(models_site: str, open_page: Open, pool: ModelPool) -> None:
+    known = pool.get(ARABIC)
+    known.warnings = (LoadWarning("own_positions", "1.4"),)
+    page = open_page(url=models_site)
+    choose(page, ARABIC)
+    expect(page.locator("#models [data-status]")).to_contain_text("table of positions is up to 1.4 away")
+    page.locator("#tab-positions-button").click()
+    head = page.locator("#positions-head [data-layout]")
+    expect(head).to_have_text(f"{EN['positions.layout.halves']} {EN['positions.own'].format(difference='1.4')}")
+    page.locator("[data-lang=zh]").click()
+    expect(head).to_have_text(ZH["positions.layout.halves"] + ZH["positions.own"].format(difference="1.4"))
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])

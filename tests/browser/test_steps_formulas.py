@@ -60,7 +60,8 @@ class Desk:
             "tokenizer": SimpleNamespace(encode=lambda text: list({"sentence": src_ids, "translation": tgt_ids}[text])),
             "position": self.place.row, "layer": self.place.layer, "head": self.place.head,
             "d_model": config.d_model, "head_dim": config.d_model // self.num_heads, "eps": config.layer_norm_eps,
-            "embedding": embedding.tokens, "layers": layers, "x_of_every_token": list(self.rows), "never_written": list(banned),
+            "embedding": embedding.tokens, "positions": model.positions,
+            "layers": layers, "x_of_every_token": list(self.rows), "never_written": list(banned),
         }  # fmt: skip
         if not of_encoder:
             self.names |= {"memory": memory[0], "output_weight": model.output_weight, "output_bias": model.output_bias}
@@ -169,6 +170,35 @@ def test_so_it_does_in_models_of_every_make(page: Page) -> None:
                 with torch.inference_mode():
                     held = follow(groups, Desk(model, SRC_IDS, TGT_IDS, BANNED, ours))
                 assert held > 250, (shape, place)
+
+
+def test_a_table_of_other_positions_is_not_told_as_sines(page: Page) -> None:
+    model = tiny_model()
+    place = Place("decoder_self", 1, 1, 3)
+    told = """(groups) => {
+      const position = groups[0].find(({dataset}) => dataset.step === "position");
+      return [position.querySelector(".step-story").textContent, position.querySelector(".formula").textContent];
+    }"""
+    sum_of = """(sent) => {
+      const {before, facts, position} = atlas.steps.decode(JSON.parse(sent));
+      const {node, start} = atlas.steps.sumArea(() => {}, () => {});
+      start({title: "", context: {w: before, f: facts, position}, stage: "encoding", index: 5});
+      return node.textContent;
+    }"""
+    for own in (False, True):
+        if own:
+            model.positions = torch.randn(model.positions.shape, generator=torch.Generator().manual_seed(0))
+        ours = walk(model, SRC_IDS, TGT_IDS, place, Speech(BANNED, True, str))
+        sent = payload(model.config, ours)
+        with torch.inference_mode():
+            assert follow(built(page, sent, TEXTS.replace("WHERE", "code")), Desk(model, SRC_IDS, TGT_IDS, BANNED, ours)) > 250
+        story, formula = built(page, sent, told)
+        assert ("a table of positions of its own" in story, "sin" in formula) == (own, not own)
+        value = f"{ours.encoding[5]:.4f}".replace("-", "−")
+        if own:
+            assert page.evaluate(sum_of, sent) == f"{value} stands in the model's own table of positions, row 3, column 5."
+        else:
+            assert page.evaluate(sum_of, sent).endswith(f"= {value}")
 
 
 def test_the_formula_says_what_the_logits_are_made_of(page: Page) -> None:

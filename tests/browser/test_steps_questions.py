@@ -229,6 +229,21 @@ def test_of_a_causal_row_only_what_it_may_see_is_asked_for(open_real: Open, embe
     expect(step(page, "qkv").locator(".guess-answer")).to_contain_text(EN["steps.guess.right"])
 
 
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_what_is_blank_beside_a_part_taken_away_says_why(open_real: Open, lang: str) -> None:
+    words = LANGUAGES[lang]["steps.compare.covered"]
+    page = open_real("steps", lang=lang, search="&kind=cross&layer=1&head=4&step=1&without=score_scale&guess=1&depth=numbers")
+    wait_for_walk(page, row=1, without="score_scale")
+    box = page.locator(".compare")
+    expect(box.get_by_text(words)).to_be_visible()
+    assert box.locator(".covered").count() == 3
+    for name in ("qkv", "softmax", "logits"):
+        expect(box.get_by_text(words)).to_be_visible()
+        step(page, name).locator(".guess-show").click()
+    expect(box.locator(".covered")).to_have_count(0)
+    expect(box.get_by_text(words)).to_be_hidden()
+
+
 def test_an_answered_question_stays_so_in_the_other_language(open_real: Open) -> None:
     page = open_real("steps", search="&kind=cross&layer=1&head=4&step=1")
     wait_for_walk(page, row=1)

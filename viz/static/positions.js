@@ -15,7 +15,9 @@
     atlas.applyText(element);
     follow(() => {
       document.body.classList.toggle("atlas-no-positions", !about());
-      atlas.fill(line, about() ? say(`positions.layout.${about().layout}`) : "");
+      const own = atlas.model()?.warnings.find(({code}) => code === "own_positions");
+      const words = [about() && say(`positions.layout.${about().layout}`), own && say("positions.own", {difference: own.detail})];
+      atlas.fill(line, words.filter(Boolean).join(atlas.state.lang === "zh" ? "" : " "));
     });
   };
 

@@ -2,7 +2,7 @@
 (() => {
   const {say, make} = atlas;
   const {step, both, veil, cellContext, keyStrips, keyTable, largest, number, shape, softmax, percent} = atlas.steps;
-  const {indexOfLargest, quoted, difference, labels, named} = atlas.steps;
+  const {indexOfLargest, quoted, difference, labels, named, grouped} = atlas.steps;
 
   /* The word whose row it is: what is read in the encoder, what is written in the decoder. */
   const rowLabel = ({payload: {side, row}, token}) => named(labels(side === "source" ? side : "predicted"))[row] ?? token.label;
@@ -127,7 +127,7 @@
         ],
       }),
       step(c, "join", {
-        story: say("steps.join.story", {heads: f.num_heads, size: f.head_dim, d: f.d_model, head}), out: shape(f.d_model),
+        story: say("steps.join.story", {heads: f.num_heads, size: f.head_dim, d: grouped(f.d_model), head}), out: shape(f.d_model),
         parts: (sums) => [
           both(c, sums, say("steps.name.joined"), (w) => w.attention.joined, {
             stage: "joined", span: {from: head * f.head_dim, to: (head + 1) * f.head_dim, tone},

@@ -6,7 +6,7 @@
  * tokens and heads make in the same way.
  */
 (() => {
-  const {make} = atlas;
+  const {make, steps: {isSines}} = atlas;
   const I = (letter, below = "", above = "") => `<i>${letter}</i>${below && `<sub>${below}</sub>`}${above && `<sup>${above}</sup>`}`;
   const W = (letter) => `${I("W", `<i>${letter}</i>`)} + ${I("b", `<i>${letter}</i>`)}`; // a linear map
   const SUM = `${I("x")} = ${I("e")} + PE(${I("p")})`;
@@ -37,7 +37,10 @@
     embedding: ({facts}) => (facts.embedding_scale === 1
       ? {math: `${I("e")} = ${I("E")}[id]`, code: "e = embedding.weight[token_id]  # [D]"}
       : {math: `${I("e")} = ${I("E")}[id] · ${root(I("d", "model"))}`, code: "e = embedding.weight[token_id] * d_model ** 0.5  # [D]"}),
-    position: ({facts}) => {
+    position: ({facts, position, before}) => {
+      if (!isSines(facts, position, before.encoding)) {
+        return {math: `${I("x")} = ${I("e")} + ${I("P")}[${I("p")}]`, code: "pe = positions[position]  # [D]\nx = e + pe  # [D]"};
+      }
       const [even, odd, pe] = facts.layout === "halves"
         ? [I("i"), `${I("i")}+${I("d")}/2`, "torch.cat([angle.sin(), angle.cos()])"]
         : [`2${I("i")}`, `2${I("i")}+1`, "torch.stack([angle.sin(), angle.cos()], -1).flatten()"];

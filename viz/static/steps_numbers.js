@@ -30,6 +30,18 @@
     const sum = powers.reduce((a, b) => a + b, 0);
     return {top, powers, sum, weights: powers.map((power) => power / sum)};
   };
+  /* Number `index` of the paper's position: the function, what the position is divided by as a power of 10000, and what comes out. */
+  const sine = ({d_model, layout}, position, index) => {
+    const half = d_model / 2;
+    const [pair, name] = layout === "halves"
+      ? [index % half, index < half ? "sin" : "cos"] : [Math.floor(index / 2), index % 2 === 0 ? "sin" : "cos"];
+    const exponent = (2 * pair) / d_model;
+    const turned = position / 10000 ** exponent;
+    return {name, exponent, turned, value: Math[name](turned)};
+  };
+  /* Whether a number of the model's table is that; old files hold tables, which may have lost digits (model/marian/weights.py). */
+  const isSine = (facts, position, value, index) => Math.abs(value - sine(facts, position, index).value) <= 1e-3;
+  const isSines = (facts, position, values) => values.every((value, i) => isSine(facts, position, value, i));
   const indexOfLargest = (values) => values.reduce((best, value, i) => (value > values[best] ? i : best), 0);
 
   const RAISED = {"-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹"};
@@ -73,7 +85,7 @@
     .replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&#36;", "$").replaceAll("&amp;", "&");
 
   atlas.steps = {
-    decode, row, largest, norm, difference, entropy, softmax, indexOfLargest, number, bracketed, percent, shape, grouped, labels, quoted,
+    decode, row, largest, norm, difference, entropy, softmax, sine, isSine, isSines, indexOfLargest, number, bracketed, percent, shape, grouped, labels, quoted,
     named, distinct, hover, COVERED, disguised,
   };
 })();

@@ -103,7 +103,8 @@
     const best = indexOfLargest(before.attention.weights);
     const table = veil(keyTable({labels: keys, rows, best, spoken: title.textContent}), "qkv softmax");
     box.append(title, make("p", "step-story", say(`steps.without.${without}.help`)));
-    box.append(make("p", "step-note", say(alike(c) ? "steps.without.alike" : "steps.without.anew")), table, facts);
+    box.append(make("p", "step-note", say(alike(c) ? "steps.without.alike" : "steps.without.anew")));
+    box.append(make("p", "step-note compare-covered", say("steps.compare.covered")), table, facts);
     if (translations) {
       const texts = veil(make("div", "compare-texts"), "logits");
       texts.append(...[["before", names[0]], ["after", names[1]]].map(([which, name]) => {

@@ -5,7 +5,7 @@
  */
 (() => {
   const {say, make} = atlas;
-  const {number, bracketed, row, softmax, strip, largest} = atlas.steps;
+  const {number, bracketed, grouped, row, softmax, sine, isSine, strip, largest} = atlas.steps;
   const MOST = 6; // terms of a long sum that are written out
   const SERVER = ["q", "k", "v", "projected", "hidden", "ff_output", "logit", "normed", "final"];
 
@@ -15,7 +15,7 @@
     const shown = [...terms].sort((x, y) => Math.abs(y.value) - Math.abs(x.value)).slice(0, most).sort((x, y) => x.i - y.i);
     const rest = terms.reduce((sum, {value}) => sum + value, 0) - shown.reduce((sum, {value}) => sum + value, 0);
     const parts = shown.map(({i}) => `${bracketed(a[i], 3)} × ${bracketed(b[i], 3)}`);
-    if (terms.length > shown.length) parts.push(say("steps.sum.more", {count: terms.length - shown.length, rest: number(rest)}));
+    if (terms.length > shown.length) parts.push(say("steps.sum.more", {count: grouped(terms.length - shown.length), rest: number(rest)}));
     if (bias) parts.push(say("steps.sum.bias", {value: bracketed(bias)}));
     return parts.join(" + ");
   };
@@ -24,15 +24,10 @@
     const shown = [...values.keys()].sort((x, y) => values[y] - values[x]).slice(0, most).sort((x, y) => x - y);
     const parts = shown.map((i) => number(values[i]));
     const rest = values.reduce((sum, value, i) => (shown.includes(i) ? sum : sum + value), 0);
-    if (values.length > shown.length) parts.push(say("steps.sum.more", {count: values.length - shown.length, rest: number(rest)}));
+    if (values.length > shown.length) parts.push(say("steps.sum.more", {count: grouped(values.length - shown.length), rest: number(rest)}));
     return parts.join(" + ");
   };
 
-  const angle = ({d_model, layout}, index) => {
-    const half = d_model / 2;
-    const [pair, sine] = layout === "halves" ? [index % half, index < half] : [Math.floor(index / 2), index % 2 === 0];
-    return {exponent: (2 * pair) / d_model, name: sine ? "sin" : "cos"};
-  };
   const ACTIVATIONS = {
     relu: (x, y) => `max(0, ${number(x)}) = ${number(y)}`,
     gelu: (x, y) => `${number(x)} × Φ(${number(x)}) = ${number(y)}`,
@@ -46,9 +41,10 @@
     ],
     encoding: ({w, f, position}, i) => {
       if (w.encoding.every((value) => value === 0)) return ["0"];
-      const {exponent, name} = angle(f, i);
-      const turned = position / 10000 ** exponent;
-      return [`${name}(${position} / 10000^${number(exponent)}) = ${name}(${number(turned)}) = ${number(w.encoding[i])}`];
+      const value = w.encoding[i];
+      if (!isSine(f, position, value, i)) return [say("steps.sum.stored", {position, index: i, value: number(value)})];
+      const {name, exponent, turned} = sine(f, position, i);
+      return [`${name}(${position} / 10000^${number(exponent)}) = ${name}(${number(turned)}) = ${number(value)}`];
     },
     input: ({w}, i) => [`${number(w.scaled[i])} + ${bracketed(w.encoding[i])} = ${number(w.input[i])}`],
     product: ({w: {attention: a}}, j) => [`${sumOfProducts(a.q, row(a.k, j))} = ${number(a.products[j])}`],
@@ -89,15 +85,15 @@
     const products = Float32Array.from(inputs, (value, i) => value * weights[i]);
     const lines = [`${sumOfProducts(inputs, weights, bias)} = ${number(sum)}`];
     const picture = products.length < 2 ? null : strip({
-      name: say("steps.sum.terms", {count: products.length}), values: products, scale: largest(products), low: true,
+      name: say("steps.sum.terms", {count: grouped(products.length)}), values: products, scale: largest(products), low: true,
       at: (i) => say("steps.sum.term", {index: i, product: `${number(inputs[i])} × ${bracketed(weights[i])} = ${number(products[i])}`}),
     });
     return {lines, picture};
   };
 
   /* Where a step writes its arithmetic. ask(cell, then) gets a cell from the server. A cell is {title, context, stage, index, key, after};
-   * context: what `here` reads; its title is read anew when tokens are named otherwise, of which watch(then) tells. start(cell): the example that stands there at first; show(cell): what a click asked for;
-   * glance(cell or null): what is pointed at, as long as it is. */
+   * context: what `here` reads; its title is read anew when tokens are named otherwise, of which watch(then) tells. start(cell): the example
+   * that stands there at first; show(cell): what a click asked for; glance(cell or null): what is pointed at, as long as it is. */
   const area = (ask, watch) => {
     const node = make("div", "sum");
     const name = make("p", "sum-name");

@@ -3,14 +3,14 @@
 (() => {
   const {say, make, has} = atlas;
   const {step, both, sublayerOf, choiceButton, attentionSteps, streamPicture, topTokens, contextOf, cellContext} = atlas.steps;
-  const {largest, number, bracketed, shape, percent, quoted, grouped} = atlas.steps;
+  const {largest, isSines, number, bracketed, shape, percent, quoted, grouped} = atlas.steps;
 
   /* ---- into the model ---- */
   const entrance = (c) => {
     const {facts: f, token, position, before, after} = c;
     const vectors = [before, after].filter(Boolean).flatMap(({embedding, scaled, encoding, input}) => [embedding, scaled, encoding, input]);
     const scale = Math.max(...vectors.map(largest)); // one for all, or the picture of a sum would be none
-    const params = {token: token.label.text, id: token.id, position, d: f.d_model, count: grouped(f.vocab_size)};
+    const params = {token: token.label.text, id: token.id, position, d: grouped(f.d_model), count: grouped(f.vocab_size)};
     const plain = f.embedding_scale === 1;
     const root = number(f.embedding_scale, f.embedding_scale % 1 ? 2 : 0);
     const out = shape(f.d_model);
@@ -26,7 +26,7 @@
         ],
       }),
       step(c, "position", {
-        params, out, asks: "position",
+        story: say(isSines(f, position, before.encoding) ? "steps.position.story" : "steps.position.own", params), out, asks: "position",
         parts: (sums) => [
           both(c, sums, say("steps.name.encoding", params), (w) => w.encoding, {scale, stage: "encoding"}),
           both(c, sums, say("steps.name.input"), (w) => w.input, {scale, stage: "input", example: true}),
@@ -123,7 +123,7 @@
   const nextToken = (c) => {
     const {facts: f, before: w, after} = c;
     return step(c, "logits", {
-      story: say("steps.logits.story", {count: grouped(f.vocab_size), d: f.d_model}), out: shape(grouped(f.vocab_size)), asks: "logits",
+      story: say("steps.logits.story", {count: grouped(f.vocab_size), d: grouped(f.d_model)}), out: shape(f.vocab_size), asks: "logits",
       parts: (sums) => {
         const cell = (walk, stage, at) => ({
           title: say(`steps.top.spoken.${stage}`, {token: walk.top[at].label.text, value: number(walk.top[at][stage])}),
@@ -138,7 +138,7 @@
         const params = written && {token: quoted(written.label), rank: grouped(written.rank), probability: percent(written.probability)};
         return [
           pair, params && make("p", "step-note", say(written.rank === 1 ? "steps.logits.first" : "steps.logits.other", params)),
-          w.never_written > 0 && make("p", "step-note deep", say("steps.logits.never", {count: w.never_written})),
+          w.never_written > 0 && make("p", "step-note deep", say("steps.logits.never", {count: grouped(w.never_written)})),
         ];
       },
     });

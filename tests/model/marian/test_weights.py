@@ -16,6 +16,7 @@ from torch import Tensor
 from model.errors import CheckpointCorruptError
 from model.marian.config import read_marian_config
 from model.marian.weights import LoadedMarian, LoadWarning, load_marian
+from model.positional import sinusoidal_table
 from model.transformer import Transformer
 from tests.model.marian.factories import load_reference, make_marian_folder, random_state, save_weights, stored
 
@@ -94,7 +95,7 @@ class TestTied:
         matrix = given.state[SHARED]
         given.state |= {SRC: matrix, TGT: matrix}
         for side in ("encoder", "decoder"):
-            given.state[f"model.{side}.embed_positions.weight"] = torch.randn(64, 16)
+            given.state[f"model.{side}.embed_positions.weight"] = sinusoidal_table(64, 16, "halves")
         loaded = given.load(form)
         assert_uses(loaded.model, matrix, matrix, matrix)
         assert loaded.warnings == ()
@@ -345,6 +346,17 @@ class TestLoadedModel:
         given.state |= {f"model.{side}.embed_positions.weight": table.clone() for side in ("encoder", "decoder")}
         model = given.load().model
         assert torch.equal(model.positions, table) and model.tgt_positions is None
+
+    def test_a_table_of_other_positions_comes_as_a_warning(self, checkpoint):
+        """Not one that was kept in half precision."""
+        given, name = checkpoint(), "model.decoder.embed_positions.weight"
+        given.state[name] = sinusoidal_table(64, 16, "halves").half()
+        assert given.load().warnings == ()
+        given.state[name] = sinusoidal_table(64, 16, "interleaved")
+        (warning,) = given.load().warnings
+        largest = (sinusoidal_table(64, 16, "halves") - given.state[name]).abs().max().item()
+        assert warning.code == "own_positions" and float(warning.detail) == pytest.approx(largest, rel=0.05)
+        assert warning.detail in str(warning)
 
     def test_rules_that_are_not_applied_come_as_a_warning(self, checkpoint):
         given = checkpoint(generation={"no_repeat_ngram_size": 3})

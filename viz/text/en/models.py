@@ -21,4 +21,6 @@ TEXT = {
     "model.sizes": "{layers} layers, {heads} heads, width {d_model}",
     "model.warning.tie_conflict": "its file holds matrices that should be one and are not; left out: {detail}",
     "model.warning.not_applied": "rules of decoding that are not applied here: {detail}",
+    "model.warning.own_positions": "its file's table of positions is up to {detail} away from that of sines and cosines, "
+    "so what is said here of waves does not hold for it",
 }

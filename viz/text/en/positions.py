@@ -37,6 +37,7 @@ TEXT = {
     "positions.waves.caption": "Low dimensions swing fast and tell neighbours apart; high dimensions swing slowly and tell far from near.",
     "positions.layout.interleaved": "This model's layout: interleaved. Sine and cosine take turns, dimension by dimension.",
     "positions.layout.halves": "This model's layout: halves. All sines first, then all cosines; the same numbers in another order.",
+    "positions.own": "But its file brings a table of its own, up to {difference} away from that: the numbers here are its, what is said of waves is not.",
     "positions.more": "The wavelengths grow geometrically from 2π to nearly 10000·2π. The table is never trained. It is added to the token embeddings, "
     "which are first multiplied by √d_model so that the position does not drown the word. "
     "Because sine and cosine of one angle come as a pair, moving by k positions is the same rotation everywhere in the sentence.",

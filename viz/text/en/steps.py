@@ -52,6 +52,7 @@ TEXT = {
     "steps.compare.mask": "The translation stays the same. The model writes word by word, and the row that chooses the next word is always the last one: "
     "there is nothing after it that a mask could hide. Other rows do change: in the finished sentence, words stand after them.",
     "steps.compare.nothing": "(nothing)",
+    "steps.compare.covered": "What is blank here would answer questions below. Answered, they uncover it.",
     "steps.compare.below": "Below, a second strip marked “{after}” stands wherever a vector changes. Both have one scale.",
     # the parts of the path
     "steps.group.in": "Into the model",
@@ -75,6 +76,8 @@ TEXT = {
     "steps.embedding.plain": "Row {id} of the embedding table holds {d} learned numbers: what the model knows of this token by itself. This model does not scale them.",
     "steps.position.title": "The position is added",
     "steps.position.story": "Every position has a fixed pattern of sines and cosines of its own. That of position {position} is added, number by number. "
+    "It is done here and nowhere else; all later layers have to find the order in this sum.",
+    "steps.position.own": "This model's file brings a table of positions of its own, which is not that of sines and cosines. Row {position} of it is added, number by number. "
     "It is done here and nowhere else; all later layers have to find the order in this sum.",
     "steps.stream.title": "Up to this layer",
     "steps.stream.story": "Layers {before} have each added what they found out. A bar is the length of the vector as a layer receives it; the dark one enters layer {layer}, which is opened below.",
@@ -193,6 +196,7 @@ TEXT = {
     "steps.sum.log_sum_exp": "{value} is the natural logarithm of the sum of e^logit over all tokens. Taking it off divides by that sum, so that all probabilities add up to 1.",
     "steps.sum.log_sum_exp.written": "{value} is the natural logarithm of the sum of e^logit over all tokens that may be written. Taking it off divides by that sum, so that all probabilities add up to 1.",
     "steps.sum.learned": "{value} stands in the table, row {id}, column {index}. It was learned.",
+    "steps.sum.stored": "{value} stands in the model's own table of positions, row {position}, column {index}.",
     "steps.sum.copied": "{value}, copied from a step above.",
     "steps.sum.other": "{value}, from an attention that is not opened here.",
     "steps.sum.joined": "{value}, copied from head {head}, dimension {index} of what it says.",

@@ -21,4 +21,5 @@ TEXT = {
     "model.sizes": "{layers} 层，{heads} 个头，宽度 {d_model}",
     "model.warning.tie_conflict": "文件里本应相同的矩阵并不相同，没有采用：{detail}",
     "model.warning.not_applied": "这里没有采用的解码规则：{detail}",
+    "model.warning.own_positions": "文件里的位置表与正弦余弦的位置表最多相差 {detail}，所以这里关于波的说法对它不成立",
 }

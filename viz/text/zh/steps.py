@@ -52,6 +52,7 @@ TEXT = {
     "steps.compare.mask": "译文没有变。模型一个词一个词地写，选下一个词的总是最后一行：它后面什么也没有，掩码没有东西可藏。"
     "变的是别的行：在写完的句子里，它们后面还有词。",
     "steps.compare.nothing": "（空）",
+    "steps.compare.covered": "这里空着的地方会泄露下面问题的答案；答完就会显现。",
     "steps.compare.below": "下面凡是有变化的向量，都会多出一条标着“{after}”的条带，两条用同一比例。",
     # the parts of the path
     "steps.group.in": "进入模型",
@@ -74,6 +75,7 @@ TEXT = {
     "steps.embedding.plain": "嵌入表的第 {id} 行有 {d} 个学来的数：模型对这个词元本身的了解。这个模型不对它们做缩放。",
     "steps.position.title": "加上位置",
     "steps.position.story": "每个位置都有一组固定的正弦和余弦。位置 {position} 的那一组逐个加上去。只在这里加这一次，后面各层都要从这个和里看出顺序。",
+    "steps.position.own": "这个模型的文件带有自己的位置表，不是正弦和余弦的那一张。表的第 {position} 行逐个加上去。只在这里加这一次，后面各层都要从这个和里看出顺序。",
     "steps.stream.title": "走到这一层",
     "steps.stream.story": "第 {before} 层各自加上了自己的发现。每根条是进入某一层时向量的长度；深色的那根进入第 {layer} 层，下面打开的就是它。",
     "steps.stream.one": "第 0 层加上了自己的发现。每根条是进入某一层时向量的长度；深色的那根进入第 {layer} 层，下面打开的就是它。",
@@ -187,6 +189,7 @@ TEXT = {
     "steps.sum.log_sum_exp": "{value} 是全词表 e^logit 之和的自然对数。减去它就是除以这个和，所以概率加起来是 1。",
     "steps.sum.log_sum_exp.written": "{value} 是所有可写词元的 e^logit 之和的自然对数。减去它就是除以这个和，所以概率加起来是 1。",
     "steps.sum.learned": "{value} 是表中第 {id} 行、第 {index} 列的数，训练时学来的。",
+    "steps.sum.stored": "{value} 位于模型自己的位置表第 {position} 行第 {index} 列。",
     "steps.sum.copied": "{value}，从上面的步骤照抄过来。",
     "steps.sum.other": "{value}，来自这里没有打开的注意力。",
     "steps.sum.joined": "{value}，照抄自头 {head} 的话，第 {index} 维。",
