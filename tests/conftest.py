@@ -1,14 +1,31 @@
-"""Browser tests: skipped with the reason where there is no Chromium, failed where ATLAS_REQUIRE_BROWSER=1 says that there must be."""
+"""Browser tests: skipped with the reason where there is no Chromium, failed where ATLAS_REQUIRE_BROWSER=1 says that there must be.
+Servers of tests: waited for."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
+
+from tests.programs import PATIENCE
 
 CHROMIUM = Path("/usr/bin/chromium")
 BROWSER_TESTS = Path(__file__).parent / "browser"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patience() -> Iterator[None]:
+    """Gradio asks a server that it has just started whether it is there, and takes one that needs three seconds to answer for none."""
+
+    def is_there(url: str) -> bool:
+        return httpx.head(url, timeout=PATIENCE, verify=False).status_code < 400
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gradio.networking.url_ok", is_there)
+        yield
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
