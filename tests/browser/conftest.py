@@ -121,6 +121,7 @@ def open_page(browser: Browser, site: str, shelves: dict[tuple, BrowserContext])
         locale: str = "en-US",
         url: str = "",
         picture: bool = True,
+        seen: bool = True,
         search: str = "",
         tour: bool = False,
         fresh: bool = False,
@@ -132,7 +133,7 @@ def open_page(browser: Browser, site: str, shelves: dict[tuple, BrowserContext])
         base = url or site
         guards.append(Guard(page, base))
         page.goto(f"{base}/?{f'lang={lang}' if lang else ''}{search}")
-        page.wait_for_selector("#map .main-svg" if picture else "#sentence textarea")
+        page.wait_for_selector("#map .main-svg" if picture else "#sentence textarea", state="visible" if seen else "attached")
         return page
 
     open_it.guards = guards

@@ -39,9 +39,9 @@ def state(page: Page) -> dict:
     return found | {"pin": page.evaluate("atlas.focus.pinned()"), "text": page.locator("#sentence textarea").input_value()}
 
 
-def visit(page: Page, base: str, search: str) -> None:
-    page.goto(f"{base}/?{search}")
-    page.wait_for_selector("#map .main-svg", state="attached")
+def linked(open_page: Open, search: str, **options: object) -> Page:
+    """A page opened by a link, which may lead to another tab than the map's."""
+    return open_page(lang=None, search=search, seen=False, **options)
 
 
 def pick(page: Page, group: str, label: str) -> None:
@@ -54,7 +54,7 @@ def test_a_fresh_page_has_a_short_address(open_page: Open) -> None:
     assert query(page) == {"lang": "en"}
 
 
-def test_every_choice_is_written_and_a_new_page_is_the_same(open_page: Open, site: str) -> None:
+def test_every_choice_is_written_and_a_new_page_is_the_same(open_page: Open) -> None:
     page = open_page()
     page.locator("#sentence textarea").fill("The cat saw the cat & “50%” + #1?")
     wait_for_words(page, "CAT")
@@ -69,8 +69,7 @@ def test_every_choice_is_written_and_a_new_page_is_the_same(open_page: Open, sit
     expect_query(page, **wanted, units="words", colour="log", row=2, column=1)
     before, picture = state(page), page.evaluate(FIGURE)
 
-    other = open_page()
-    visit(other, site, urlsplit(page.url).query)
+    other = linked(open_page, urlsplit(page.url).query)
     wait_for_words(other, "CAT")
     other.wait_for_function("atlas.focus.pinned().row === 2")
     assert state(other) == before
@@ -101,9 +100,8 @@ def test_every_choice_is_written_and_a_new_page_is_the_same(open_page: Open, sit
         {"text": "नमस्ते 👩‍👩‍👧 شكرا", "layer": "0", "head": "0"},
     ],
 )
-def test_what_a_link_says_is_restored_and_stays_in_the_address(open_page: Open, site: str, search: dict[str, str]) -> None:
-    page = open_page()
-    visit(page, site, urlencode({"lang": "en", **search}))
+def test_what_a_link_says_is_restored_and_stays_in_the_address(open_page: Open, search: dict[str, str]) -> None:
+    page = linked(open_page, urlencode({"lang": "en", **search}))
     for name, value in search.items():
         if name in ("layer", "head", "row", "column"):
             value = int(value) if value.isdecimal() else value
@@ -128,15 +126,14 @@ def test_what_a_link_says_is_restored_and_stays_in_the_address(open_page: Open, 
     assert query(page) == {"lang": "en", **search}
 
 
-def test_tabs_language_and_theme(open_page: Open, site: str) -> None:
+def test_tabs_language_and_theme(open_page: Open) -> None:
     page = open_page()
     page.get_by_role("tab", name="Heads").click()
     expect_query(page, tab="heads")
     page.locator("[data-lang=zh]").click()
     page.locator("[data-theme]").click()
     page.wait_for_function("location.search.includes('__theme=dark')")
-    other = open_page(NARROW)
-    visit(other, site, urlsplit(page.url).query)
+    other = linked(open_page, urlsplit(page.url).query, size=NARROW)
     other.wait_for_function("document.body.classList.contains('dark') && atlas.state.lang === 'zh' && atlas.state.tab === 'heads'")
     other.locator("#tab-translate-button").click()
     other.wait_for_function("!location.search.includes('tab=')")
@@ -161,9 +158,8 @@ HOSTILE = (
 )
 
 
-def test_what_is_nothing_of_ours_leaves_the_address(open_page: Open, site: str) -> None:
-    page = open_page()
-    visit(page, site, "lang=xx&scale=q&sort=zz&role=zz&pin=99&layer=0&head=1&ref=board&__sign=c")
+def test_what_is_nothing_of_ours_leaves_the_address(open_page: Open) -> None:
+    page = linked(open_page, "lang=xx&scale=q&sort=zz&role=zz&pin=99&layer=0&head=1&ref=board&__sign=c")
     note = page.locator("[data-left-out]")
     for part in ("language “xx”", "scale “q”", "sort “zz”", "role “zz”", "pin “99”"):
         expect(note).to_contain_text(part)
@@ -200,9 +196,8 @@ def test_a_translation_of_ones_own_that_is_refused_is_not_in_the_address(open_pa
 
 
 @pytest.mark.parametrize(("search", "said", "kept"), HOSTILE)
-def test_what_cannot_be_used_is_left_out_and_the_rest_stays(open_page: Open, site: str, search: str, said: list[str], kept: dict) -> None:
-    page = open_page()
-    visit(page, site, f"lang=en&{search}")
+def test_what_cannot_be_used_is_left_out_and_the_rest_stays(open_page: Open, search: str, said: list[str], kept: dict) -> None:
+    page = linked(open_page, f"lang=en&{search}")
     note = page.locator("[data-left-out]")
     for part in said:
         expect(note).to_contain_text(part)
@@ -219,10 +214,10 @@ def test_what_cannot_be_used_is_left_out_and_the_rest_stays(open_page: Open, sit
     page.wait_for_function("new URLSearchParams(location.search).get('text') === 'I love you.'")
 
 
-def test_a_script_in_the_text_is_only_text(open_page: Open, site: str) -> None:
-    page = open_page()
+def test_a_script_in_the_text_is_only_text(open_page: Open) -> None:
     text = '"><script>window.broken=1</script><img src=x onerror="window.broken=1"> ${window.broken=1}'
-    visit(page, site, f"lang=en&text={quote(text)}&head=<script>window.broken=1</script>&model={quote('<img src=x onerror=alert(1)>')}")
+    model = quote("<img src=x onerror=alert(1)>")
+    page = linked(open_page, f"lang=en&text={quote(text)}&head=<script>window.broken=1</script>&model={model}")
     wait_for_words(page, "WINDOW.BROKEN")
     expect(page.locator("#sentence textarea")).to_have_value(text)
     expect(page.locator("[data-left-out]")).to_contain_text("head “<script>window.broken=1</script>”")
@@ -231,8 +226,8 @@ def test_a_script_in_the_text_is_only_text(open_page: Open, site: str) -> None:
 
 
 def test_another_model_is_loaded_with_its_target_and_translation(models_site: str, open_page: Open, gate: Gate) -> None:
-    page = open_page(url=models_site)
-    visit(page, models_site, urlencode({"lang": "en", "text": "I love you.", "model": ROMANCE, "target": "it", "layer": 3, "head": 5}))
+    search = urlencode({"lang": "en", "text": "I love you.", "model": ROMANCE, "target": "it", "layer": 3, "head": 5})
+    page = linked(open_page, search, url=models_site)
     page.wait_for_function("atlas.result()?.request.model.endsWith('ROMANCE')")
     assert page.evaluate("[atlas.result().request.target, atlas.state.layer, atlas.state.head]") == ["it", 3, 5]
     expect(page.locator("#notice [role=alert]")).to_be_hidden()
@@ -243,8 +238,8 @@ def test_another_model_is_loaded_with_its_target_and_translation(models_site: st
 
 
 def test_a_model_that_there_is_not_leaves_the_rest(models_site: str, open_page: Open) -> None:
-    page = open_page(url=models_site)
-    visit(page, models_site, urlencode({"lang": "en", "text": "I love you.", "model": "Helsinki-NLP/opus-mt-en-nowhere", "units": "words"}))
+    search = urlencode({"lang": "en", "text": "I love you.", "model": "Helsinki-NLP/opus-mt-en-nowhere", "units": "words"})
+    page = linked(open_page, search, url=models_site)
     wait_for_words(page, "aime")
     expect(page.locator("#models [data-problem]")).to_contain_text("nowhere")
     assert page.evaluate("[atlas.state.model, atlas.state.units]") == ["embedded", "words"]
@@ -253,9 +248,9 @@ def test_a_model_that_there_is_not_leaves_the_rest(models_site: str, open_page: 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_a_model_that_is_not_let_in_is_named_whatever_tab_the_link_leads_to(models_site: str, open_page: Open, lang: str) -> None:
-    page = open_page(url=models_site)
     name = "evil/<img/src=x/onerror=window.broken=1>"
-    visit(page, models_site, urlencode({"lang": lang, "text": "I love you.", "model": name, "tab": "machine"}))
+    search = urlencode({"lang": lang, "text": "I love you.", "model": name, "tab": "machine"})
+    page = linked(open_page, search, url=models_site)
     note = page.locator("[data-link-note] [role=status]")
     expect(note).to_be_visible()
     expect(note).to_contain_text(say(lang, "link.part", name=say(lang, "link.name.model"), value=name))
@@ -300,9 +295,8 @@ def test_a_text_too_long_for_an_address_is_left_out_of_it(open_page: Open) -> No
     assert "text=" not in page.url and len(page.url) < 1000
 
 
-def test_order_and_filters_of_the_heads_are_in_the_address(open_page: Open, site: str) -> None:
-    page = open_page()
-    visit(page, site, "lang=en&tab=heads&order=start&rising=1&kinds=cross,encoder_self&roles=mixed")
+def test_order_and_filters_of_the_heads_are_in_the_address(open_page: Open) -> None:
+    page = linked(open_page, "lang=en&tab=heads&order=start&rising=1&kinds=cross,encoder_self&roles=mixed")
     page.wait_for_selector("[data-sheet=order]")
     wanted = {"order": "start", "down": False, "kinds": ["cross", "encoder_self"], "roles": ["mixed"], "basis": "sentence"}
     assert page.evaluate("atlas.state.heads") == wanted
@@ -313,9 +307,8 @@ def test_order_and_filters_of_the_heads_are_in_the_address(open_page: Open, site
     expect_query(page, tab="heads", kinds="cross,encoder_self", roles="mixed")
 
 
-def test_an_order_and_filters_that_there_are_not_are_left_out_and_said(open_page: Open, site: str) -> None:
-    page = open_page()
-    visit(page, site, "lang=en&tab=heads&order=beauty&kinds=cross,nonsense&roles=%3Cb%3E&basis=everything&rising=maybe")
+def test_an_order_and_filters_that_there_are_not_are_left_out_and_said(open_page: Open) -> None:
+    page = linked(open_page, "lang=en&tab=heads&order=beauty&kinds=cross,nonsense&roles=%3Cb%3E&basis=everything&rising=maybe")
     page.wait_for_selector("[data-sheet=order]")
     page.wait_for_function("atlas.leftOut.all().length >= 5")
     assert page.evaluate("atlas.state.heads") == {"order": "place", "down": True, "kinds": ["cross"], "roles": [], "basis": "sentence"}

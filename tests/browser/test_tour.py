@@ -25,12 +25,12 @@ def overlap(a: dict, b: dict) -> float:
 
 def test_a_first_visitor_is_offered_it_and_can_decline(open_page: Open) -> None:
     page = open_page(tour=True)
-    expect(card(page)).to_contain_text("First time here?", timeout=15_000)
+    expect(card(page)).to_contain_text("First time here?")
     page.keyboard.press("Tab")
     expect(card(page).get_by_role("button", name="Not now")).to_be_focused()  # the first stop of the keyboard
     box = page.locator("#sentence textarea")
     box.fill("I love you.")  # the page works beside it
-    expect(page.locator("#result")).to_contain_text("aime", timeout=30_000)
+    expect(page.locator("#result")).to_contain_text("aime")
     card(page).get_by_role("button", name="Not now").click()
     expect(card(page)).to_have_count(0)
     page.reload()
@@ -87,7 +87,7 @@ def test_a_browser_that_may_not_remember_still_has_it(open_page: Open) -> None:
     page.add_init_script("Object.defineProperty(window, 'localStorage', {get: () => { throw new DOMException('no', 'SecurityError'); }})")
     page.goto(page.url)
     page.wait_for_selector("#map .main-svg")
-    expect(card(page)).to_contain_text("First time here?", timeout=15_000)
+    expect(card(page)).to_contain_text("First time here?")
     card(page).get_by_role("button", name="Show me around").click()
     card(page).get_by_role("button", name="End the tour").click()
     expect(card(page)).to_have_count(0)

@@ -46,7 +46,7 @@ class Slow(FakeTranslator):
                 raise NotWantedError
             self.steps.append(text)
             self.inside += 1
-            assert self.gate.wait(60)
+            assert self.gate.wait(120)
             self.inside -= 1
             time.sleep(0.002)
         return super().translate_and_examine(text, target, beam_size)
@@ -57,7 +57,7 @@ class Slow(FakeTranslator):
         self.overlaps += self.inside > 1
         try:
             time.sleep(0.002)
-            assert self.gate.wait(60)
+            assert self.gate.wait(120)
             return super().translate(*args, **kwargs)
         finally:
             self.inside -= 1
@@ -91,7 +91,7 @@ def run(work: Coroutine[object, object, Found]) -> Found:
         return pool.submit(asyncio.run, work).result()
 
 
-def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+def until(condition: Callable[[], bool], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it never came to be"
@@ -179,7 +179,7 @@ def test_closed_tabs_do_not_hold_the_model(served: tuple, translator: Slow) -> N
             assert (await Visitor(http, event).translate("Somebody waits for this one")).is_right("sOMEBODY WAITS FOR THIS ONE")
             return translator.translated
 
-    assert run(asyncio.wait_for(visit(), 60)) == before + 2  # the one that ran already, and the visitor's who stayed
+    assert run(asyncio.wait_for(visit(), 120)) == before + 2  # the one that ran already, and the visitor's who stayed
     until(lambda: not working(demo))
     names = demo._queue.pending_messages_per_session
     assert len(names) <= sessions.UNREAD and sum(queue.qsize() for queue in names.values()) <= 20
@@ -218,7 +218,7 @@ def test_a_translation_under_way_ends_with_the_last_who_waits_for_it(served: tup
                 assert await each
             assert (await Visitor(http, event).translate("Somebody else asks this")).problem is None
 
-    run(asyncio.wait_for(visit(), 60))
+    run(asyncio.wait_for(visit(), 120))
     assert len(translator.steps) == {(): 1, ("page",): 50, ("program",): 51}[stay]  # a program's question looks different: begun anew
 
 
@@ -266,7 +266,7 @@ def test_what_is_at_hand_waits_for_no_translation(served: tuple, translator: Slo
             assert all(answer.problem is None for answer in await asyncio.gather(*slow))
 
     overlaps = translator.overlaps
-    run(asyncio.wait_for(visit(), 60))
+    run(asyncio.wait_for(visit(), 120))
     assert translator.overlaps == overlaps
 
 
@@ -309,7 +309,7 @@ def test_more_tabs_than_are_remembered_do_not_end_the_queue(served: tuple, trans
                 assert (await Visitor(http, event).translate(f"Tab {i} comes later")).problem is None
                 assert (await last.answer_to(joined.json()["event_id"]))[1]["text"] == f"aSKED BEFORE {i} OTHERS"
 
-    run(asyncio.wait_for(visit(), 60))
+    run(asyncio.wait_for(visit(), 120))
     assert not queue.stopped and len(queue.pending_messages_per_session) == len(queue.pending_event_ids_session) == 3
 
 

@@ -19,7 +19,7 @@ def test_two_threads_with_different_hooks_at_the_same_time():
         zeroed = shared(SRC_IDS, TGT_IN_IDS)
     with attention_hook(AttentionRecorder()) as alone:
         shared(SRC_IDS, TGT_IN_IDS)
-    barrier, failures = threading.Barrier(3, timeout=30), []
+    barrier, failures = threading.Barrier(3, timeout=60), []
     reader, changed_sites, results = AttentionRecorder(), [], {}
 
     def visit(name: str, hook: AttentionHook) -> None:

@@ -110,7 +110,7 @@ def test_two_visitors_at_once_see_their_own_pass_only() -> None:
         with torch.no_grad(), value_hook(ValueRecorder()) as recorder:
             model.encode(ids)
         alone[name] = recorder.stack("encoder_self")
-    barrier = threading.Barrier(3, timeout=30)
+    barrier = threading.Barrier(3, timeout=60)
 
     def watch(name: str) -> None:
         def hook(site: AttentionSite, v: Tensor) -> None:

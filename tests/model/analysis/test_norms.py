@@ -142,7 +142,7 @@ def test_nothing_is_left_behind_and_two_visitors_do_not_meet() -> None:
     shared, sentences = model(), [SRC, SRC[::-1], (2, 2, 7)]
     alone = [norm_weighted(shared, src, TGT_IN) for src in sentences]
     found: dict[int, NormWeights] = {}
-    barrier = threading.Barrier(len(sentences), timeout=30)
+    barrier = threading.Barrier(len(sentences), timeout=60)
 
     def wait(site: object, weights: Tensor) -> None:
         barrier.wait()  # at every site, so that all passes run through each other
