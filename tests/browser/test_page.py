@@ -17,7 +17,6 @@ from tests.viz.fakes import FakeTranslator, recorded_run
 from viz.components import PlotlyView, view_value
 from viz.panels.choice import read_cell
 
-
 # every two of these meet
 MIXES = [(WIDE, "light", "en"), (WIDE, "dark", "zh"), (NARROW, "light", "zh"), (NARROW, "dark", "en")]
 
