@@ -85,7 +85,7 @@
     .replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&#36;", "$").replaceAll("&amp;", "&");
 
   atlas.steps = {
-    decode, row, largest, norm, difference, entropy, softmax, sine, isSine, isSines, indexOfLargest, number, bracketed, percent, shape, grouped, labels, quoted,
-    named, distinct, hover, COVERED, disguised,
+    decode, row, largest, norm, difference, entropy, softmax, sine, isSine, isSines, indexOfLargest, number, bracketed, percent, shape,
+    grouped, labels, quoted, named, distinct, hover, COVERED, disguised,
   };
 })();
