@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
 
 import app
 from model import load_translator
@@ -157,6 +157,15 @@ def figure(page: Page, elem_id: str = "map") -> dict:
         }""",
         elem_id,
     )
+
+
+def resting_box(found: Locator) -> dict[str, float]:
+    """Where an element stands once it stands still: what is drawn later may push it down, and a click would miss it."""
+    before, box = None, found.bounding_box()
+    while box is None or box != before:
+        found.page.wait_for_timeout(250)
+        before, box = box, found.bounding_box()
+    return box
 
 
 def wait_until_drawn(page: Page, drawn: int, elem_id: str = "map") -> None:

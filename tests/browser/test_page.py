@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 import app
 from model.errors import CheckpointMissingError
-from tests.browser.conftest import NARROW, WIDE, Open, figure, serve, wait_for_words, wait_until_drawn
+from tests.browser.conftest import NARROW, WIDE, Open, figure, resting_box, serve, wait_for_words, wait_until_drawn
 from tests.viz.fakes import FakeTranslator, recorded_run
 from viz.components import PlotlyView, view_value
 from viz.panels.choice import read_cell
@@ -168,7 +168,7 @@ def test_plotly_view_emits_cells_and_cleans_up(open_page: Open) -> None:
         hide.click(lambda: PlotlyView(visible=False, label_key="map.label", elem_id="map"), None, view, api_visibility="private")
     try:
         page = open_page(url=serve(demo))
-        box = page.locator("#map .nsewdrag").first.bounding_box()
+        box = resting_box(page.locator("#map .nsewdrag").first)
         with page.expect_response("**/queue/data*"):
             page.mouse.move(box["x"] + box["width"] * 0.8, box["y"] + box["height"] * 0.7)
             page.mouse.move(box["x"] + box["width"] * 0.83, box["y"] + box["height"] * 0.75)

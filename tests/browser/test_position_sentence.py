@@ -13,7 +13,7 @@ from model.analysis.position_scores import overlap, position_scores
 from model.analysis.position_sentence import input_lengths, likeness
 from model.analysis.word_order import read_orders, shuffled
 from model.translator import Translator
-from tests.browser.conftest import NARROW, Open
+from tests.browser.conftest import NARROW, Open, resting_box
 
 TEXT = "The cat saw the other cat."  # 9 tokens with prefix and end; "cat" at 2 and 6
 SEARCH = f"&text={TEXT.replace(' ', '+')}&beam=2"
@@ -150,7 +150,7 @@ def test_words_are_moved_by_key_by_click_and_by_dragging(open_real: Open) -> Non
     page.locator("#at-order .movable button").nth(4).click()
     page.locator("#at-order .movable button").nth(0).click()
     assert words(page)[1:-1] == ["other", "cat", "saw", "The", "the", "cat", "."]
-    box, to = (page.locator("#at-order .movable button").nth(i).bounding_box() for i in (6, 1))
+    box, to = (resting_box(page.locator("#at-order .movable button").nth(i)) for i in (6, 1))
     page.mouse.move(box["x"] + 8, box["y"] + 8)
     page.mouse.down()
     page.mouse.move(to["x"] + 12, to["y"] + 12, steps=6)

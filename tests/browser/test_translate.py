@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import NARROW, WIDE, Ignored, Open, figure, wait_for_words, wait_until_drawn
+from tests.browser.conftest import NARROW, WIDE, Ignored, Open, figure, resting_box, wait_for_words, wait_until_drawn
 from tests.viz.fakes import DECODER, ENCODER, FakeTranslator, pieces
 from viz.panels.choice import maps_of
 
@@ -140,7 +140,7 @@ def test_hover_reads_the_right_pair_and_value(open_page: Open, translator: FakeT
 def test_zoom_survives_another_head_and_the_other_language(open_page: Open) -> None:
     page = open_page()
     page.locator("#map .nsewdrag").first.scroll_into_view_if_needed()
-    box = page.locator("#map .nsewdrag").first.bounding_box()
+    box = resting_box(page.locator("#map .nsewdrag").first)
     page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + box["height"] * 0.3)
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + box["height"] * 0.7, steps=4)
@@ -161,14 +161,14 @@ def test_zoom_survives_another_head_and_the_other_language(open_page: Open) -> N
     page.wait_for_function("document.querySelector('#map .plot')._fullLayout.meta.kind === 'decoder_self'")
     assert figure(page)["range"] == [-0.5, 4.5]
     page.locator("#map .nsewdrag").first.scroll_into_view_if_needed()
-    box = page.locator("#map .nsewdrag").first.bounding_box()
+    box = resting_box(page.locator("#map .nsewdrag").first)
     page.mouse.dblclick(box["x"] + box["width"] * 0.2, box["y"] + box["height"] * 0.8)
     page.wait_for_timeout(500)
     assert figure(page)["range"] == [-0.5, 4.5]
     pick(page, "kinds", "交叉")
     page.wait_for_function("document.querySelector('#map .plot')._fullLayout.meta.kind === 'cross'")
     page.locator("#map .nsewdrag").first.scroll_into_view_if_needed()
-    box = page.locator("#map .nsewdrag").first.bounding_box()
+    box = resting_box(page.locator("#map .nsewdrag").first)
     page.mouse.dblclick(box["x"] + box["width"] * 0.2, box["y"] + box["height"] * 0.8)
     page.wait_for_function("document.querySelector('#map .plot')._fullLayout.xaxis.range[0] < 0")
     assert figure(page)["range"] == [-0.5, 6.5]
